@@ -13,10 +13,10 @@ fn main() -> anyhow::Result<()> {
     let evaluation = Evaluation::new(spec)?;
     let models = evaluation.load()?;
     let outcome = evaluation.run(&models, &Invocation::default())?;
-    outcome.each_record(|record| {
+    for record in outcome.each_record()? {
+        let record = record?;
         println!("{}\t{}\t{:?}", record.system, record.seg.unwrap_or_default(), record.score);
-        Ok(())
-    })?;
+    }
     println!("{}", outcome.summary.signature);
     Ok(())
 }

@@ -45,6 +45,17 @@ struct Problem {
   const bf16 *x, const void *w, float *__restrict__ partial, int M, int N, int K, int k_slice
 #define SPLIT_ARGUMENTS {x, w, nullptr, partial, M, N, K, k_slice, N, 0}
 
+// The two kernels of a tile's type, for blocks of THREADS threads, BLOCKS of them on a multiprocessor.
+#define TILE_PRODUCTS(NAME, TILE, THREADS, BLOCKS)                                               \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(PRODUCT_PARAMETERS) {       \
+    await_earlier();                                                                             \
+    TILE::run<false>(PRODUCT_ARGUMENTS);                                                         \
+  }                                                                                              \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME##_split(SPLIT_PARAMETERS) { \
+    await_earlier();                                                                             \
+    TILE::run<true>(SPLIT_ARGUMENTS);                                                            \
+  }
+
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // Where a block's tile stands: its first token and its first output.

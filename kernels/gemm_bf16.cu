@@ -31,38 +31,11 @@ extern "C" __global__ void gemm_bf16_split(SPLIT_PARAMETERS) {
   gemm::plain<gemm::PlainBf16>(SPLIT_ARGUMENTS, true);
 }
 
-extern "C" __global__ void __launch_bounds__(32, 4) gemm_bf16_16x16(PRODUCT_PARAMETERS) {
-  await_earlier();
-  Bf16_16x16::run<false>(PRODUCT_ARGUMENTS);
-}
-extern "C" __global__ void __launch_bounds__(32, 4) gemm_bf16_16x16_split(SPLIT_PARAMETERS) {
-  await_earlier();
-  Bf16_16x16::run<true>(SPLIT_ARGUMENTS);
-}
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_16x64(PRODUCT_PARAMETERS) {
-  await_earlier();
-  Bf16_16x64::run<false>(PRODUCT_ARGUMENTS);
-}
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_16x64_split(SPLIT_PARAMETERS) {
-  await_earlier();
-  Bf16_16x64::run<true>(SPLIT_ARGUMENTS);
-}
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_32x64(PRODUCT_PARAMETERS) {
-  await_earlier();
-  Bf16_32x64::run<false>(PRODUCT_ARGUMENTS);
-}
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_32x64_split(SPLIT_PARAMETERS) {
-  await_earlier();
-  Bf16_32x64::run<true>(SPLIT_ARGUMENTS);
-}
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_64x64(PRODUCT_PARAMETERS) {
-  await_earlier();
-  Bf16_64x64::run<false>(PRODUCT_ARGUMENTS);
-}
-extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_64x64_split(SPLIT_PARAMETERS) {
-  await_earlier();
-  Bf16_64x64::run<true>(SPLIT_ARGUMENTS);
-}
+TILE_PRODUCTS(gemm_bf16_16x16, Bf16_16x16, 32, 4)
+TILE_PRODUCTS(gemm_bf16_16x64, Bf16_16x64, 128, 3)
+TILE_PRODUCTS(gemm_bf16_32x64, Bf16_32x64, 128, 3)
+TILE_PRODUCTS(gemm_bf16_64x64, Bf16_64x64, 128, 3)
+
 extern "C" __global__ void __launch_bounds__(128, 2) gemm_bf16_128x128(PRODUCT_PARAMETERS) {
   await_earlier();
   Bf16_128x128::run<false>(PRODUCT_ARGUMENTS);

@@ -79,7 +79,7 @@ judges() {
     python3 -c 'import json, sys
 calls = [json.loads(line) for line in sys.stdin]
 for call in sorted(calls, key=lambda call: (call["seg"], call["stage"])):
-    print(call["seg"], call["stage"], json.dumps([call.get(key) for key in ("reply", "logprobs", "weighed")]))
+    print(call["seg"], call["stage"], json.dumps([call.get(key) for key in ("reply", "logprobs", "scored")]))
 ' <"$out/$1-$method/calls.jsonl" >"$out/$1-$method/numbers"
     [ "$(wc -l <"$out/$1-$method/numbers")" -ge 3 ] || die "$1 has too few calls with $method"
     for file in verdicts.jsonl numbers; do

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What RATE's published program sends for scripted answers: lengths and SHA-256, for `crates/judges/tests/all/rate/code.rs` and
-`crates/judges/src/rate/code/tests.rs`.
+`crates/replication/src/rate/tests.rs`.
 
     git clone https://github.com/BITHLP/RATE
     python3 scripts/golden_rate.py RATE/agentic
 
 Made with commit 8efee2e3 under Python 3.11. The program's requests are answered here, so nothing is reached; its tool
-turns are joined to the user's turns beside them, as `crates/judges/src/rate/code.rs` says.
+turns are joined to the user's turns beside them, as `crates/replication/src/rate.rs` says.
 """
 
 import contextlib

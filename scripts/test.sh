@@ -52,6 +52,12 @@ if [ -n "$fast" ]; then
   exit
 fi
 
+step "each crate alone"
+# In a workspace, a crate may compile by features that only another one asks for.
+for manifest in crates/*/Cargo.toml; do
+  cargo check --locked --quiet --lib --manifest-path "$manifest"
+done
+
 step "CUDA compiler"
 scripts/cuda/toolkit.sh
 . .cuda/env
@@ -135,7 +141,7 @@ else
 fi
 
 step "the report in a browser"
-if ! unchanged browser src/report scripts/report_test.py; then
+if ! unchanged browser crates/report scripts/report_test.py; then
   # On a CI machine a browser is installed for this; elsewhere it runs where there is one already.
   if [ "$(id -u)" = 0 ] && [ -n "${CI:-}" ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \

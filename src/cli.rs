@@ -1,8 +1,9 @@
 //! The command line: arguments, commands, what they print. It decides nothing that a library user could not.
 
-use std::{ffi::OsString, io::Write, process::ExitCode};
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::{
     console::{
@@ -31,7 +32,6 @@ mod command;
 pub mod compare;
 pub mod config;
 pub mod export;
-mod gpu_check;
 pub mod keep;
 pub mod merge;
 pub mod meta;
@@ -91,7 +91,8 @@ enum Command {
     /// Make the same run again, from its `run.json`
     Rerun(Box<rerun::Args>),
     /// Run on a Slurm cluster: submit a job array, check progress
-    Slurm(slurm::Args),
+    #[command(subcommand)]
+    Slurm(slurm::Command),
     /// Compare systems, with paired significance, or judges on the same translations
     Compare(Box<compare::Args>),
     /// Lay out runs and human annotations on one self-contained HTML page
@@ -106,19 +107,31 @@ enum Command {
     /// Fit HiMATE's thresholds: which errors it discusses
     Calibrate(Box<calibrate::Args>),
     /// Tune a model on rated translations, so that it judges better
-    Tune(Box<tune::Args>),
+    #[command(subcommand)]
+    Tune(tune::Command),
     /// Evidence for RATE's search agent: build an index, query it
-    Search(search::Args),
+    #[command(subcommand)]
+    Search(search::Command),
     /// Check that this build computes correct results on this machine
     Selftest(selftest::Args),
     /// The judging methods: list, show
-    Methods(methods::Args),
+    #[command(subcommand)]
+    Methods(methods::Command),
     /// The judge models: list, pull, verify, show
-    Models(models::Args),
+    #[command(subcommand)]
+    Models(models::Command),
     /// Print completions for bash, zsh, fish, elvish or PowerShell
-    Completions(setup::CompletionsArgs),
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
     /// Write man pages into a folder
-    Man(setup::ManArgs),
+    Man {
+        /// The folder for them, such as ~/.local/share/man/man1
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 /// Runs the command that the process was started with.
@@ -140,7 +153,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
         }
     };
     signals::watch(&cli.writing);
-    match cli.on_terminal().run(gpu_check::load, &mut IgnoreBrokenPipe::new(std::io::stdout().lock())) {
+    match cli.on_terminal().run(selftest::load, &mut IgnoreBrokenPipe::new(std::io::stdout().lock())) {
         Ok(code) => code,
         Err(error) => {
             say!("error: {}", explain(&error));
@@ -267,7 +280,7 @@ impl Cli {
             Command::Merge(args) => merge::run(&args, out),
             Command::Show(args) => show::run(&args, out),
             Command::Verify(args) => verify::run(&args, load, out),
-            Command::Slurm(args) => slurm::run(&args, &invocation, out),
+            Command::Slurm(command) => slurm::run(&command, &invocation, out),
             Command::Rerun(args) => rerun::run(&args, &invocation, load, out),
             Command::Compare(args) => compare::run(&args, &invocation, load, out),
             Command::Report(args) => report::run(&args, out),
@@ -275,13 +288,13 @@ impl Cli {
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, &invocation, load, out),
             Command::Calibrate(args) => calibrate::run(&args, &invocation, load, out),
-            Command::Tune(args) => tune::run(&args, &invocation, out),
-            Command::Search(args) => search::run(&args, out),
+            Command::Tune(command) => tune::run(&command, &invocation, out),
+            Command::Search(command) => search::run(&command, out),
             Command::Selftest(args) => selftest::run(&args, out),
-            Command::Methods(args) => methods::run(&args, out),
-            Command::Models(args) => models::run(args, out),
-            Command::Completions(args) => setup::completions(&args, Self::command(), out),
-            Command::Man(args) => setup::man(&args, Self::command(), out),
+            Command::Methods(command) => methods::run(&command, out),
+            Command::Models(command) => models::run(command, out),
+            Command::Completions { shell } => setup::completions(shell, Self::command(), out),
+            Command::Man { dir } => setup::man(&dir, Self::command(), out),
         }
     }
 }
@@ -296,8 +309,8 @@ impl Command {
                 | Self::Merge(_)
                 | Self::Show(_)
                 | Self::Rerun(_)
-                | Self::Completions(_)
-                | Self::Man(_)
+                | Self::Completions { .. }
+                | Self::Man { .. }
         )
     }
 }
@@ -361,14 +374,7 @@ mod tests {
     #[test]
     fn options_for_developers_are_shown_when_all_are_asked_for() {
         let help = |word: &str| parse(["tribunal", "score", word].map(String::from)).unwrap_err().to_string();
-        for option in [
-            "--activations",
-            "--kv-dtype",
-            "--cpu-tier",
-            "--no-drafts",
-            "--no-graphs",
-            "--no-dependent-launch",
-        ] {
+        for option in ["--activations", "--kv-dtype", "--cpu-tier", "--no-drafts", "--no-graphs"] {
             assert!(!help("--help").contains(option), "{option}");
             assert!(help("--help-all").contains(option), "{option}");
         }
@@ -386,11 +392,11 @@ mod tests {
         let options = options(&Cli::command());
         let counted: Vec<&String> =
             options.iter().filter(|name| !OTHER_SPELLINGS.contains(&name.as_str())).collect();
-        assert!(counted.len() <= 110, "{}: {counted:?}", counted.len());
+        assert!(counted.len() <= 105, "{}: {counted:?}", counted.len());
     }
 
-    /// Options that another one expresses: accepted, as folders and scripts have them, and not shown.
-    const OTHER_SPELLINGS: [&str; 5] = ["gpus", "json", "latent-weight", "print", "spans"];
+    /// Options that another one expresses: accepted, and not shown.
+    const OTHER_SPELLINGS: [&str; 3] = ["json", "latent-weight", "spans"];
 
     #[test]
     fn other_spellings_are_not_shown() {

@@ -30,13 +30,15 @@ pub use tribunal_core::parallel;
 
 pub use tribunal_judges as judges;
 
+pub use tribunal_replication as replication;
+
 pub use tribunal_run as run;
 
 pub use tribunal_eval as eval;
 
 pub use tribunal_meta as meta;
 
-pub mod report;
+pub use tribunal_report as report;
 
 pub use tribunal_model::gguf;
 
@@ -54,6 +56,6 @@ pub use tribunal_cuda as cuda;
 
 pub use tribunal_console as console;
 
-pub mod tune;
+pub use tribunal_tune as tune;
 
 pub mod cli;

@@ -274,14 +274,14 @@ pub fn journal(bytes: &[u8]) {
     for name in ["calls.jsonl", "verdicts.jsonl", "run.json", "summary.json"] {
         file(&format!("run/{name}"), bytes);
     }
-    let _ = run::journal::records(&path);
-    let _ = run::calls::sums(dir);
-    let _ = run::verdicts(dir);
+    let _ = run::journal::records(dir).map(Iterator::count);
+    let _ = run::calls::Sums::read(dir);
+    let _ = run::verdicts(dir).map(Iterator::count);
     let _ = run::RunFile::read(dir).and_then(|run| run::input::read(dir, &run).map(drop));
     let _ = run::finish::read_summary(dir);
     fs::remove_file(dir.join("calls.jsonl")).unwrap();
     let packed = file("run/calls.jsonl.zst", bytes);
-    let _ = run::calls::sums(dir);
+    let _ = run::calls::Sums::read(dir);
     fs::remove_file(packed).unwrap();
 }
 
@@ -359,7 +359,7 @@ pub fn answers(bytes: &[u8]) {
         for preset in [Preset::Strict, Preset::Paper, Preset::Code] {
             let settings = Settings { preset, ..Settings::default() };
             // Some need files of the user's.
-            let Ok(built) = registry::build(method.name, &settings) else { continue };
+            let Ok(built) = tribunal::replication::build(method.name, &settings) else { continue };
             let panel = Panel::new(said.clone(), Sampling::default());
             drop(built.judge.judge(&panel, &[segment("a"), segment("b")]));
         }

@@ -29,8 +29,8 @@ data=${TRIBUNAL_DATA:-}
 
 # How many of each file, and after how many layers.
 case "$model" in
-  qwen2.5-coder-1.5b-instruct) how=(--sample 1800 --joined 240 --corrupted 2400 --depth 16) ;;
-  qwen2.5-coder-0.5b-instruct) how=(--sample 450 --joined 60 --corrupted 1200 --depth 14) ;;
+  qwen2.5-coder-1.5b-instruct) how=(--sample 1800+240 --corrupted 2400 --depth 16) ;;
+  qwen2.5-coder-0.5b-instruct) how=(--sample 450+60 --corrupted 1200 --depth 14) ;;
   *) die "\`$model\` has no fit that comes with the program; hint: \`tribunal tune probe\` makes one of your own" ;;
 esac
 

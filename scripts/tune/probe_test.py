@@ -177,7 +177,7 @@ def expected_scores(fit, adapter, verdicts):
         assert all(weight == 0 for name, weight in weights.items() if name not in facts), weights
         weighed = sum(fact * weights[name] for name, fact in facts.items())
         of_states = float(states.mean(0) @ torch.tensor(fit["score"]["mean"], dtype=torch.float64))
-        scores.append(min(0.0, fit["ladders"]["en-de"]["bias"] + weighed + of_states))
+        scores.append(min(0.0, fit["calibrations"]["en-de"]["bias"] + weighed + of_states))
     return scores
 
 

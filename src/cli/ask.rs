@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::{gpu_check, output::TextOrJson};
+use super::{output::TextOrJson, selftest::UsedGpus};
 use crate::{
     console::loading,
     engine::Engine,
@@ -73,7 +73,7 @@ enum FormName {
 pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let (chat, form) = (args.conversation()?, args.form()?);
     let mut resources = args.engine.clone();
-    gpu_check::Used::of(&args.model, &resources).settle(&mut resources)?;
+    UsedGpus::find(&args.model, &resources).settle(&mut resources)?;
     let opened = loading::open(&args.model, &resources)?;
     let engine = opened.engine.until(&invocation.stop);
     let reply = match &args.continuation {

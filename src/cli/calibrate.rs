@@ -94,11 +94,8 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     }
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
     files::write(&args.out, |file| file.write_all(text.as_bytes()))?;
-    if args.printed.is_json() {
-        writeln!(out, "{:#}", serde_json::to_value(&calibration)?)?;
-    } else if !args.printed.rows(&table(&calibration), out)? {
-        print(&calibration, out)?;
-    }
+    let json = serde_json::to_value(&calibration)?;
+    args.printed.print(out, || json, || table(&calibration), |out| print(&calibration, out))?;
     Ok(ExitCode::from(u8::from(n_failed > 0)))
 }
 

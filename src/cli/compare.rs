@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use super::{Command, command::without, output::Printed, parse, score};
 use crate::{
     eval::{Evaluation, Invocation, JudgeSpec, ModelLoader, ModelSpec, Pair, Resources},
-    meta,
+    meta::{self, systems::Coverage},
 };
 pub use input::Input;
 
@@ -44,8 +44,9 @@ pub struct Args {
     /// means do not rank systems.
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
-    /// Which units systems are compared on.
-    #[arg(long, value_enum, default_value_t)]
+    /// Which units systems are compared on: common (those that every system has a score on) or each (each
+    /// system's own; differences are over what two systems share)
+    #[arg(long, default_value = "common", value_name = "POLICY", value_parser = crate::console::args::word::<Coverage>)]
     pub coverage: Coverage,
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR", requires = "pair", conflicts_with = "source")]
@@ -80,26 +81,6 @@ pub struct Args {
 const OWN: [&str; 6] = ["--baseline", "--coverage", "--gold", "--resamples", "--seed", "--format"];
 const OWN_FLAGS: [&str; 2] = ["--reliability", "--json"];
 
-/// Units that systems are compared on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Coverage {
-    /// Those that every system has a score on
-    #[default]
-    Common,
-    /// Each system's own; differences are over what two systems share
-    Each,
-}
-
-impl From<Coverage> for meta::systems::Coverage {
-    fn from(coverage: Coverage) -> Self {
-        match coverage {
-            Coverage::Common => Self::Common,
-            Coverage::Each => Self::Each,
-        }
-    }
-}
-
 /// Judges the translations that the arguments name, and gives the run folder: the same as that of
 /// `tribunal score`.
 fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<PathBuf> {
@@ -130,15 +111,11 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     if args.reliability {
         return reliability::run(&args.inputs, args.printed, out);
     }
-    if let Some(twice) =
-        args.inputs.iter().enumerate().find_map(|(idx, path)| args.inputs[..idx].iter().find(|p| *p == path))
-    {
+    if let Some((twice, _)) = pairs(&args.inputs).find(|(a, b)| a == b) {
         bail!("`{}` is given twice", twice.display());
     }
     let inputs: Vec<Input> = Input::read_all(&args.inputs, args.pair.as_ref())?;
-    let pairs = inputs.iter().enumerate().flat_map(|(idx, a)| inputs[idx + 1..].iter().map(move |b| (a, b)));
-    let overlapping = pairs.clone().filter(|(a, b)| a.judgements.overlaps(&b.judgements)).count();
-    if overlapping == 0 {
+    if !pairs(&inputs).any(|(a, b)| a.judgements.overlaps(&b.judgements)) {
         if args.testset.is_some() {
             bail!(
                 "--testset says which of several judges agrees more with the raters, but the inputs share no \
@@ -147,7 +124,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         }
         systems::run(args, &inputs, out)?;
     } else {
-        if let Some((a, b)) = pairs.into_iter().find(|(a, b)| !a.judgements.overlaps(&b.judgements)) {
+        if let Some((a, b)) = pairs(&inputs).find(|(a, b)| !a.judgements.overlaps(&b.judgements)) {
             bail!(
                 "`{}` and `{}` share no translation, but other inputs do; hint: give either runs of several judges \
                  on the same translations, or runs of one judge on different systems",
@@ -159,4 +136,12 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     }
     let complete = inputs.iter().all(|input| input.judgements.is_complete());
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Every two of some items, in order.
+fn pairs<T>(items: &[T]) -> impl Iterator<Item = (&T, &T)> {
+    items
+        .iter()
+        .enumerate()
+        .flat_map(|(idx, first)| items[idx + 1..].iter().map(move |second| (first, second)))
 }

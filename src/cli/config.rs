@@ -14,25 +14,8 @@ use toml::{Table, Value};
 use crate::files;
 
 /// Options that a variable can set: `TRIBUNAL_KV_CACHE` is `--kv-cache`.
-pub const VARIABLES: &[&str] = &[
-    "model",
-    "adapter",
-    "method",
-    "preset",
-    "weights",
-    "device",
-    "dtype",
-    "activations",
-    "kv-dtype",
-    "kv-cache",
-    "threads",
-    "jobs",
-    "batch",
-    "cpu-tier",
-    "language-pair",
-    "seed",
-    "format",
-];
+const VARIABLES: &str = "model adapter method preset weights device dtype activations kv-dtype kv-cache threads jobs batch \
+                         cpu-tier language-pair seed format";
 
 /// Options that a command takes only where they are typed for it, or set for it by name. Some repeat a run,
 /// and take what can move a score from there; some know one method.
@@ -111,7 +94,7 @@ impl Options {
     pub fn check(&self, cli: &Command) -> Result<(), Error> {
         let all: Vec<&Command> = cli.get_subcommands().flat_map(with_inner).collect();
         for (key, value) in &self.table {
-            let Value::Table(own) = value else {
+            let Value::Table(options) = value else {
                 self.check_option(key, &all, "no command has an option")?;
                 continue;
             };
@@ -124,7 +107,7 @@ impl Options {
                 return Err(self.unknown(format!("there is no command `{key}`"), hint));
             };
             let commands: Vec<&Command> = with_inner(command).collect();
-            own.keys().try_for_each(|option| {
+            options.keys().try_for_each(|option| {
                 self.check_option(option, &commands, &format!("`{key}` has no option"))
             })?;
         }
@@ -166,14 +149,14 @@ impl Options {
             ASIDE.iter().find(|(command, _)| *command == name).map_or(&[][..], |(_, options)| options);
         let set = |option: &str| variable(&variable_of(option)).filter(|value| !value.is_empty());
         let variables =
-            VARIABLES.iter().filter_map(|option| Some(((*option).to_owned(), Value::String(set(option)?))));
+            VARIABLES.split(' ').filter_map(|option| Some((option.to_owned(), Value::String(set(option)?))));
         let common = self.table.clone().into_iter().filter(|(_, value)| !value.is_table());
         let is_shared = |(option, _): &(String, Value)| !aside.contains(&option.as_str());
-        let own = self.table.get(&name).and_then(Value::as_table).cloned().unwrap_or_default();
+        let of_command = self.table.get(&name).and_then(Value::as_table).cloned().unwrap_or_default();
         let mut more = Vec::new();
         let mut added = BTreeSet::new();
-        for (option, value) in variables.filter(is_shared).chain(own).chain(common.filter(is_shared)) {
-            let argument = find(command, &option).filter(|argument| !given(&words, argument));
+        for (option, value) in variables.filter(is_shared).chain(of_command).chain(common.filter(is_shared)) {
+            let argument = find(command, &option).filter(|argument| !is_typed(&words, argument));
             if let Some(argument) = argument.filter(|argument| added.insert(argument.get_id())) {
                 more.extend(self.arguments(&option, &value, argument)?);
             }
@@ -210,7 +193,7 @@ fn variable_of(option: &str) -> String {
 pub fn check_variables<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
     names.try_for_each(|name| {
         let option = name.strip_prefix(PREFIX).unwrap_or_default().to_lowercase().replace('_', "-");
-        match nearest(&option, VARIABLES.iter().copied()) {
+        match nearest(&option, VARIABLES.split(' ')) {
             Some(near) if variable_of(near) != name => {
                 Err(Error::Variable { name: name.to_owned(), near: variable_of(near) })
             }
@@ -253,7 +236,7 @@ fn longs(argument: &Arg) -> impl Iterator<Item = String> {
 }
 
 /// Returns true if an argument was typed, under any of its names.
-fn given(argv: &[String], argument: &Arg) -> bool {
+fn is_typed(argv: &[String], argument: &Arg) -> bool {
     let mut typed = argv.iter().take_while(|arg| *arg != "--");
     typed.any(|arg| match arg.strip_prefix("--") {
         Some(long) => longs(argument).any(|name| long.split('=').next() == Some(name.as_str())),
@@ -296,11 +279,11 @@ mod tests {
         let all = "tribunal score --method=fsp";
         assert_eq!(
             check(all, toml, &[]).unwrap(),
-            "tribunal score --method=fsp --quiet --systems=x --systems=y --model=a --threads=2"
+            "tribunal score --method=fsp --systems=x --systems=y --quiet --model=a --threads=2"
         );
         assert_eq!(
             check("tribunal score --model b -- x", toml, &[("TRIBUNAL_THREADS", "7")]).unwrap(),
-            "tribunal score --model b --threads=7 --method=fsp --quiet --systems=x --systems=y -- x"
+            "tribunal score --model b --threads=7 --method=fsp --systems=x --systems=y --quiet -- x"
         );
         assert_eq!(
             check("tribunal models list", "format = 'tsv'", &[]).unwrap(),

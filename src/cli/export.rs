@@ -255,12 +255,12 @@ fn stream(args: &Args, rows: Box<dyn Rows>) -> Result<Vec<String>> {
 /// Goes through the run's verdicts, one in memory at a time.
 fn all_rows(args: &Args, mut rows: Box<dyn Rows>, file: &mut dyn Write) -> Result<Vec<String>> {
     let mut unfit = None;
-    run::each_verdict(&args.run, |record| {
+    for record in run::verdicts(&args.run)? {
+        let record = record?;
         if unfit.is_none() {
             unfit = rows.add(&record, file).err();
         }
-        Ok(())
-    })?;
+    }
     unfit.map_or(Ok(()), Err)?;
     Ok(rows.finish(file)?)
 }

@@ -4,10 +4,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
-use super::{
-    output::{Cells, Format},
-    score,
-};
+use super::{output::Printed, score};
 use crate::{
     report::Detail,
     run::{
@@ -28,11 +25,8 @@ pub struct Args {
     /// Take what is there; the merged folder can be continued like any other
     #[arg(long)]
     pub partial: bool,
-    /// How results are printed: text, json, tsv or csv
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub format: Format,
     #[command(flatten)]
-    pub cells: Cells,
+    pub printed: Printed,
 }
 
 /// Runs `tribunal merge`.
@@ -46,7 +40,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Some(missing) = &missing {
         say!("note: {missing}");
     }
-    score::warn(&outcome)?;
-    score::print(&outcome, args.format, args.cells, Detail::Systems, out)?;
+    score::warn(&outcome);
+    score::print(&outcome, args.printed, Detail::Systems, out)?;
     Ok(if outcome.complete() && missing.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::{output::Printed, raters};
-use extra::Part;
 
 use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
@@ -22,7 +21,7 @@ use crate::meta::significance::Resampling;
 use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
-use crate::report::meta::{
+use crate::report::statistics::{
     main_table,
     notes::{NoteContext, trained_on_warnings},
 };
@@ -126,7 +125,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let eval_sets = load(args, &selection)?;
     let context = note_context(args);
     let result = evaluate::run(&set, &eval_sets, context.significance)?;
-    let extras = extra::compute(args, &set, &eval_sets, &result)?;
+    let extras = extra::compute(args, &set, &eval_sets, &result, context.significance)?;
     if args.printed.is_json() {
         text::print_json(args, &context, &eval_sets, (&result, &extras), out)?;
     } else if args.printed.rows(&main_table(&result), out)? {
@@ -146,7 +145,7 @@ fn note_context(args: &Args) -> NoteContext {
     let brought = brought.filter_map(|given| given.split_once('='));
     NoteContext {
         brought: brought.map(|(name, path)| (name.to_owned(), path.to_owned())).collect(),
-        significance: args.extra.wants(Part::Significance).then_some(Resampling {
+        significance: args.extra.also.iter().any(|part| part == "significance").then_some(Resampling {
             resamples: args.resamples.max(1),
             block: args.block,
             seed: args.seed,

@@ -15,17 +15,12 @@ use crate::{
         registry::{self, METHODS},
         setup,
     },
+    replication,
 };
 
 /// The judging methods.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// All methods, one per line
     List(Printed),
     /// Everything about one method
@@ -54,26 +49,22 @@ const WHICH: &str = "Which one? Without a GPU, `probe`: of the small models it a
 ///
 /// # Errors
 /// If there is no such method.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
         Command::List(printed) => {
-            let mut table = Table::new();
-            table.head(["method", "paper", "summary"]);
-            for method in METHODS {
-                table.row([method.name, method.citation, method.summary]);
-            }
-            if printed.is_json() {
-                let all: Vec<Value> = METHODS.iter().map(|method| described(method)).collect();
-                writeln!(out, "{:#}", Value::from(all))?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            if printed.rows(&table, out)? {
-                return Ok(ExitCode::SUCCESS);
-            }
-            let rows: Vec<_> = METHODS.iter().map(|method| (method.name, method.summary)).collect();
-            let width = wrap::stdout_columns();
-            write!(out, "{}", wrap::fields(&rows, width))?;
-            writeln!(out, "\n{}", wrap::broken(WHICH, width.unwrap_or(100)).join("\n"))?;
+            let json = || METHODS.iter().map(|method| described(method)).collect::<Value>();
+            let rows = METHODS.iter().map(|method| [method.name, method.citation, method.summary]);
+            printed.print(
+                out,
+                json,
+                || Table::from_rows(["method", "paper", "summary"], rows),
+                |out| {
+                    let rows: Vec<_> = METHODS.iter().map(|method| (method.name, method.summary)).collect();
+                    let width = wrap::stdout_columns();
+                    write!(out, "{}", wrap::fields(&rows, width))?;
+                    Ok(writeln!(out, "\n{}", wrap::broken(WHICH, width.unwrap_or(100)).join("\n"))?)
+                },
+            )?;
         }
         Command::Show { name, prompts, preset, printed } => {
             let method = asked(name, *preset)?;
@@ -88,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 fn asked(name: &str, preset: Preset) -> Result<Method> {
     let mut method = *registry::find(name.split(':').next().unwrap_or(name))?;
     let settings = Settings { preset, ..Settings::default() };
-    if let Some(built) = name.contains(':').then(|| registry::build(name, &settings).ok()).flatten() {
+    if let Some(built) = name.contains(':').then(|| replication::build(name, &settings).ok()).flatten() {
         method.calls = built.calls();
     }
     Ok(method)
@@ -97,7 +88,7 @@ fn asked(name: &str, preset: Preset) -> Result<Method> {
 /// The prompts, schemas and shots of a method with its options.
 fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
     let settings = Settings { preset, ..Settings::default() };
-    match registry::build(name, &settings) {
+    match replication::build(name, &settings) {
         Ok(built) => Ok(built.judge.provenance.files),
         Err(setup::Error::AuthorsPrompts { repository, folder, .. }) => {
             bail!(
@@ -126,41 +117,41 @@ fn described(method: &Method) -> Value {
 }
 
 fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Write) -> Result<()> {
-    if printed.is_json() {
+    let json = || {
         let mut method = described(method);
         if !files.is_empty() {
             let prompt = |file: &InForce| json!({ "name": file.name, "text": file.text });
             method["prompts"] = files.iter().map(prompt).collect();
         }
-        writeln!(out, "{method:#}")?;
-        return Ok(());
-    }
-    let rows = rows(method);
-    let mut table = Table::new();
-    table.head(["field", "value"]);
-    let all = method.all_options();
-    let options = all.iter().map(|o| (o.name, format!("{}: {}", o.values.join("|"), o.meaning)));
-    let prompts = files.iter().map(|file| (file.name, file.text.clone()));
-    let flat = rows.iter().cloned().chain(options).chain(prompts);
-    flat.for_each(|(field, value)| table.row([field, value.as_str()]));
-    if printed.rows(&table, out)? {
-        return Ok(());
-    }
+        method
+    };
+    let table = || {
+        let options = method.all_options();
+        let options = options.iter().map(|o| (o.name, format!("{}: {}", o.values.join("|"), o.meaning)));
+        let prompts = files.iter().map(|file| (file.name, file.text.clone()));
+        let all = rows(method).into_iter().chain(options).chain(prompts);
+        Table::from_rows(["field", "value"], all.map(|(field, value)| [field.to_owned(), value]))
+    };
+    printed.print(out, json, table, |out| text(method, files, out))
+}
+
+fn text(method: &Method, files: &[InForce], out: &mut dyn Write) -> Result<()> {
     let width = wrap::stdout_columns();
-    let title = format!("{}: {}", method.name, method.summary);
-    writeln!(out, "{}\n", width.map_or_else(|| title.clone(), |width| wrap::message(&title, width)))?;
-    write!(out, "{}", wrap::fields(&rows, width))?;
-    if !all.is_empty() {
+    let wrapped = |text: String| width.map_or_else(|| text.clone(), |width| wrap::message(&text, width));
+    writeln!(out, "{}\n", wrapped(format!("{}: {}", method.name, method.summary)))?;
+    write!(out, "{}", wrap::fields(&rows(method), width))?;
+    let options = method.all_options();
+    if !options.is_empty() {
         writeln!(out, "\noptions")?;
     }
-    for option in all {
+    for option in options {
         let line = match option.values {
             many if many.len() > 4 => {
                 format!("  {}=NAME  {}: {}", option.name, option.meaning, many.join(", "))
             }
             few => format!("  {}={}  {}", option.name, few.join("|"), option.meaning),
         };
-        writeln!(out, "{}", width.map_or_else(|| line.clone(), |width| wrap::message(&line, width)))?;
+        writeln!(out, "{}", wrapped(line))?;
     }
     for file in files {
         writeln!(out, "\n=== {} ===\n{}", file.name, file.text.trim_end())?;

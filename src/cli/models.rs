@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Subcommand;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::output::Printed;
 use crate::{
@@ -34,14 +34,8 @@ mod followed;
 use followed::Followed;
 
 /// Commands for the judge models.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, Subcommand)]
-enum Command {
+pub enum Command {
     /// List all cards, which models are on this machine, and what each takes of a GPU
     List {
         #[command(flatten)]
@@ -83,8 +77,8 @@ enum Command {
 ///
 /// # Errors
 /// Whatever [`hub`] reports.
-pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    match args.command {
+pub fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match command {
         Command::List { printed, device_memory } => list(printed, &GpuMemory::find(device_memory), out),
         Command::Pull { card, quiet } => pull(&card, quiet, out),
         Command::Verify { card, printed } => verify(&card, printed, out),
@@ -95,15 +89,14 @@ pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
 }
 
 fn list(printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    const HEAD: [&str; 7] = ["name", "weights", "size", "on a GPU", "licence", "sources", "state"];
     let home = hub::home::home()?;
-    let mut table = Table::new();
-    table.head(["name", "weights", "size", "on a GPU", "licence", "sources", "state"]);
-    let mut all = Vec::new();
+    let (mut rows, mut all) = (Vec::new(), Vec::new());
     for card in hub::all()? {
         let sources: Vec<_> = card.sources.iter().map(kind).collect();
         let state = in_words(card.state_in(&home));
         let need = gpu_memory::of_card(&card);
-        table.row([
+        rows.push([
             card.name.clone(),
             card.parameters.clone(),
             size(&card),
@@ -118,11 +111,13 @@ fn list(printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Resu
             "sources": sources, "state": state,
         }));
     }
-    if printed.is_json() {
-        writeln!(out, "{:#}", serde_json::Value::from(all))?;
-    } else if !printed.rows(&table, out)? {
-        write!(out, "{}", table.flush_left().fitted(wrap::stdout_columns()))?;
-    }
+    let table = || Table::from_rows(HEAD, rows.clone());
+    printed.print(
+        out,
+        || all,
+        table,
+        |out| Ok(write!(out, "{}", table().flush_left().fitted(wrap::stdout_columns()))?),
+    )?;
     say!(
         "on a GPU: weights (bf16 but for GGUF files), one sequence of the full context and a step, in {}",
         room.in_words()
@@ -211,19 +206,15 @@ fn verify(name: &str, printed: Printed, out: &mut dyn Write) -> anyhow::Result<E
     let card = hub::find(name)?;
     let home = hub::home::home()?;
     let checked = check::verify(&card, &home, &mut |_| ())?;
-    let mut table = Table::new();
-    table.head(["finding", "file"]);
-    for file in &checked {
-        table.row(finding(file));
-    }
-    if printed.is_json() {
-        let file = |[finding, file]: [String; 2]| json!({ "finding": finding, "file": file });
-        writeln!(out, "{:#}", checked.iter().map(finding).map(file).collect::<serde_json::Value>())?;
-    } else if !printed.rows(&table, out)? {
-        for [finding, file] in checked.iter().map(finding) {
-            writeln!(out, "{finding:<10}{file}")?;
-        }
-    }
+    let findings: Vec<[String; 2]> = checked.iter().map(finding).collect();
+    let file = |[finding, file]: &[String; 2]| json!({ "finding": finding, "file": file });
+    let json = || findings.iter().map(file).collect::<Value>();
+    printed.print(
+        out,
+        json,
+        || Table::from_rows(["finding", "file"], findings.clone()),
+        |out| Ok(findings.iter().try_for_each(|[finding, file]| writeln!(out, "{finding:<10}{file}"))?),
+    )?;
     let is_good = checked.iter().all(|c| c.finding.is_good());
     if !is_good {
         say!("hint: `tribunal models pull {}` fetches what is missing or wrong", card.name);
@@ -263,17 +254,12 @@ fn show(model: &str, printed: Printed, room: &GpuMemory, out: &mut dyn Write) ->
         }
         Err(error) => return Err(error.into()),
     };
-    let mut table = Table::new();
-    table.head(["field", "value"]);
-    for (name, value) in &fields {
-        table.row([name, value]);
-    }
-    if printed.is_json() {
-        let field = |(name, value): &(String, String)| json!({ "field": name, "value": value });
-        writeln!(out, "{:#}", fields.iter().map(field).collect::<serde_json::Value>())?;
-    } else if !printed.rows(&table, out)? {
-        write!(out, "{}", wrap::fields(&fields, wrap::stdout_columns()))?;
-    }
+    let field = |(name, value): &(String, String)| json!({ "field": name, "value": value });
+    let json = || fields.iter().map(field).collect::<Value>();
+    let table = || Table::from_rows(["field", "value"], fields.iter().map(|(name, value)| [name, value]));
+    printed.print(out, json, table, |out| {
+        Ok(write!(out, "{}", wrap::fields(&fields, wrap::stdout_columns()))?)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

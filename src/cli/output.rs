@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::Serialize;
 
 use crate::{console::table::Table, files, report::Formulas, run::own};
 
@@ -97,27 +98,42 @@ pub struct Cells {
 }
 
 impl Printed {
-    /// Results in a format.
+    /// The format, whichever option names it.
     #[must_use]
-    pub fn new(format: Format, cells: Cells) -> Self {
-        Self { format, json: false, cells }
+    pub fn format(self) -> Format {
+        if self.json { Format::Json } else { self.format }
     }
-}
 
-impl Printed {
     /// Returns true if the output is one JSON value.
     #[must_use]
     pub fn is_json(self) -> bool {
-        self.json || self.format == Format::Json
+        self.format() == Format::Json
     }
 
-    /// Prints a command's main table where rows of fields are wanted; whether it did.
+    /// Prints a result: as JSON, as the rows of a table, or as text.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn print<T: Serialize>(
+        self,
+        out: &mut dyn Write,
+        json: impl FnOnce() -> T,
+        table: impl FnOnce() -> Table,
+        text: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
+        match self.format() {
+            Format::Text => text(out),
+            Format::Json => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json())?)?),
+            Format::Tsv | Format::Csv => self.rows(&table(), out).map(drop),
+        }
+    }
+
+    /// Prints a command's main table where rows of fields are wanted; returns true if it did.
     ///
     /// # Errors
     /// When `out` cannot be written.
     pub fn rows(self, table: &Table, out: &mut dyn Write) -> Result<bool> {
-        let separator = match self.format {
-            _ if self.json => return Ok(false),
+        let separator = match self.format() {
             Format::Text | Format::Json => return Ok(false),
             Format::Tsv => b'\t',
             Format::Csv => b',',

@@ -12,18 +12,15 @@ use crate::{
     console::table::Table,
     eval::{Invocation, ModelLoader},
     files,
-    meta::{
-        promptcue::{
-            answers,
-            build::{Plan, Rated, Set, build},
-            gold,
-            labels::NO_ERROR,
-            score::{Report, ScoreOptions, score},
-        },
-        standards::Rules,
-        testset::TestSet,
-    },
+    meta::{standards::Rules, testset::TestSet},
     mqm::ratings::{self, Ratings},
+    replication::promptcue::{
+        answers,
+        build::{Plan, Rated, Set, build},
+        gold,
+        labels::NO_ERROR,
+        score::{Report, ScoreOptions, score},
+    },
 };
 
 mod figures;

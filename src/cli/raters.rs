@@ -28,7 +28,7 @@ pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
         say_versions(path, &annotations, "these count in scores, without places where texts differ");
         return Ok(of_raters(&annotations));
     }
-    Ok(run::verdicts(path)?)
+    Ok(run::verdicts(path)?.collect::<Result<_, _>>()?)
 }
 
 /// The verdicts of human raters, one for each version of a translation that they saw.

@@ -47,27 +47,12 @@ pub struct Args {
     /// Which human scores: the NAME of `LP.NAME.seg.score`
     #[arg(long, default_value = "mqm", value_name = "NAME", requires = "testset")]
     pub gold: String,
-    /// Put the conversations behind the verdicts into the page: auto leaves out those of very large runs
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub conversations: Which,
     /// Bootstrap and randomization resamples
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub resamples: usize,
     /// Random seed
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
-}
-
-/// Embedding of conversations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Which {
-    /// Where all calls together have at most 512 MiB
-    #[default]
-    Auto,
-    /// Always
-    All,
-    /// Never
-    None,
 }
 
 /// Calls, or texts, of more bytes than this make a page that some browsers cannot open.
@@ -189,6 +174,7 @@ fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
     for path in runs.iter().filter(|path| path.is_dir() || !raters::is_annotations(path)) {
         for record in run::verdicts(path)? {
+            let record = record?;
             let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
             if !pairs.iter().any(is_same) {
                 let given = record.pair();
@@ -290,16 +276,13 @@ fn method(signature: &Signature) -> Option<&'static Method> {
 }
 
 fn embeds(args: &Args) -> Result<bool> {
-    if args.conversations != Which::Auto {
-        return Ok(args.conversations == Which::All);
-    }
     let mut bytes = 0;
     for dir in &args.runs {
         bytes += calls::size(dir)?;
     }
     if bytes > MOST_BYTES {
         say!(
-            "note: the page goes without its {} of conversations; hint: `--conversations all`, or `tribunal show`",
+            "note: the page goes without its {} of conversations; hint: `tribunal show` has them",
             files::size(bytes)
         );
         return Ok(false);

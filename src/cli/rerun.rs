@@ -8,12 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    again,
-    output::{Cells, Format},
-    progress::ProgressMode,
-    score,
-};
+use super::{again, output::Printed, progress::ProgressMode, score};
 use crate::{
     eval::{
         Evaluation, Invocation, ModelLoader,
@@ -37,11 +32,8 @@ pub struct Args {
     /// No progress and no notes; warnings are still printed
     #[arg(long)]
     pub quiet: bool,
-    /// How results are printed: text, json, tsv or csv
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub format: Format,
     #[command(flatten)]
-    pub cells: Cells,
+    pub printed: Printed,
     #[command(flatten)]
     pub changes: Changes,
 }
@@ -68,12 +60,12 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         ..invocation.clone()
     };
     let outcome = score::judge(&mut Evaluation::of(spec, input)?, &invocation, load, args.quiet)?;
-    score::print(&outcome, args.format, args.cells, Detail::Systems, out)?;
+    score::print(&outcome, args.printed, Detail::Systems, out)?;
     let there = files::read_own_to_string(&args.dir.join(VERDICTS));
     let here = files::read_own_to_string(&args.out.join(VERDICTS))?;
     let Ok(there) = there else {
         say!("the first run is not finished, so there is nothing to compare with");
-        return Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) });
+        return Ok(score::code(&outcome));
     };
     if there == here {
         say!("the verdicts are those of `{}`, byte for byte", args.dir.display());

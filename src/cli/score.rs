@@ -7,11 +7,11 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::{
-    gpu_check,
-    output::{Cells, Format, spare_runs},
+    output::{Format, Printed, spare_runs},
+    selftest::UsedGpus,
 };
 use crate::{
     console::wrap,
@@ -33,26 +33,23 @@ pub use args::Args;
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
 pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    if args.run.device_memory.is_some() && !args.run.dry_run {
-        bail!(
-            "`--device-memory` is for `--dry-run` and `tribunal slurm submit`\nhint: `--kv-cache SIZE` limits the cache"
-        );
-    }
-    if let Some(path) = &args.run.to_json {
-        spare_runs(path, args.spec.output.folder.as_deref())?;
-    }
+    args.run.check(&args.spec.output)?;
     let mut evaluation = Evaluation::new(args.spec.clone())?;
     args.keep.check(evaluation.judge.method.reads, args.spec.output.shard)?;
-    let quiet = args.run.quiet;
     let invocation = Invocation { progress: args.run.shown().progress(), ..invocation.clone() };
     if args.run.dry_run {
-        say_notes(&evaluation, quiet);
-        plan::run(&evaluation, args, &invocation, load, out)?;
-        return Ok(ExitCode::SUCCESS);
+        say_notes(&evaluation, args.run.quiet);
+        return plan::run(&evaluation, args, &invocation, load, out);
     }
-    let outcome = judge(&mut evaluation, &invocation, load, quiet)?;
+    let outcome = judge(&mut evaluation, &invocation, load, args.run.quiet)?;
     finished(args, &evaluation.input.segments, &outcome, out)?;
-    Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(code(&outcome))
+}
+
+/// The exit code of a run: 1 where a verdict is missing.
+#[must_use]
+pub fn code(outcome: &Outcome) -> ExitCode {
+    if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 /// Prints the notes about the input.
@@ -74,7 +71,7 @@ pub fn judge(
     quiet: bool,
 ) -> Result<Outcome> {
     say_notes(evaluation, quiet);
-    let gpus = gpu_check::Used::of(&evaluation.spec.models, &evaluation.spec.resources);
+    let gpus = UsedGpus::find(&evaluation.spec.models, &evaluation.spec.resources);
     gpus.settle(&mut evaluation.spec.resources)?;
     let spec = &evaluation.spec;
     let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
@@ -126,7 +123,7 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
             say!("{shares}");
         }
     }
-    warn(outcome)?;
+    warn(outcome);
     if let Some(path) = &args.run.to_json {
         spare_runs(path, Some(&outcome.dir))?;
         let json = report::export::comet::json(
@@ -137,45 +134,33 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
         let json = serde_json::to_vec_pretty(&json)?;
         files::write(path, |file| file.write_all(&json))?;
     }
-    // What reads the JSON from there reads nothing else.
-    let is_taken = args.run.to_json.as_deref().is_some_and(files::is_stdout);
     let kept = args.keep.write(outcome)?;
     if let Some(kept) = kept.filter(|_| !args.run.quiet) {
         say!("{kept}");
     }
-    if is_taken { Ok(()) } else { print(outcome, args.run.format, args.run.cells, detail(args), out) }
-}
-
-fn detail(args: &Args) -> Detail {
-    if args.run.only_system { Detail::Systems } else { Detail::Units }
+    // What reads the JSON from standard output reads nothing else.
+    let is_taken = args.run.to_json.as_deref().is_some_and(files::is_stdout);
+    let detail = if args.run.only_system { Detail::Systems } else { Detail::Units };
+    if is_taken { Ok(()) } else { print(outcome, args.run.printed, detail, out) }
 }
 
 /// Warns on standard error if the output appears degenerate, even when nothing else is to be printed there.
-///
-/// # Errors
-/// When standard error is closed.
-pub fn warn(outcome: &Outcome) -> Result<()> {
+pub fn warn(outcome: &Outcome) {
     if let Some(warning) = report::health::warning(&outcome.summary.health) {
         say!("{warning}");
     }
-    Ok(())
 }
 
 /// Prints the outcome of a run.
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn print(
-    outcome: &Outcome,
-    format: Format,
-    cells: Cells,
-    detail: Detail,
-    out: &mut dyn Write,
-) -> Result<()> {
+pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn Write) -> Result<()> {
     let summary = &outcome.summary;
+    let formulas = printed.cells.formulas;
     // Lists of all verdicts are made in memory; where there are millions, `--only-system` leaves them out.
     let records = || if detail == Detail::Units { outcome.records() } else { Ok(Vec::new()) };
-    let text = match format {
+    let text = match printed.format() {
         Format::Text => {
             let shown = match detail {
                 Detail::Units => shown(outcome)?,
@@ -189,9 +174,9 @@ pub fn print(
             }
         }
         Format::Json => report::json(summary, &records()?, detail),
-        Format::Tsv => report::tsv(summary, &records()?, detail, cells.formulas)?,
+        Format::Tsv => report::tsv(summary, &records()?, detail, formulas)?,
         Format::Csv => {
-            out.write_all(&report::export::csv(summary, &records()?, detail, cells.formulas)?)?;
+            out.write_all(&report::export::csv(summary, &records()?, detail, formulas)?)?;
             String::new()
         }
     };
@@ -211,15 +196,13 @@ pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
 /// The units of a run that are shown, one record in memory at a time.
 fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
     let mut shown = report::ReportExamples::of(&outcome.summary.signature);
-    outcome.each_record(|record| {
-        shown.add(record);
-        Ok(())
-    })?;
+    for record in outcome.each_record()? {
+        shown.add(record?);
+    }
     if shown.lacks_marks() {
-        outcome.each_record(|record| {
-            shown.contrast(record);
-            Ok(())
-        })?;
+        for record in outcome.each_record()? {
+            shown.contrast(record?);
+        }
     }
     Ok(shown)
 }

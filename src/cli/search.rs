@@ -13,14 +13,8 @@ mod found;
 pub use found::run;
 
 /// Build and query an evidence index over your own documents.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Index text, Markdown, JSONL and TSV files
     Build {
         /// A file, or a folder, which is searched for files at every level
@@ -51,7 +45,7 @@ enum Command {
 /// # Errors
 /// Always.
 #[cfg(not(feature = "search"))]
-pub fn run(args: &Args, _: &mut dyn std::io::Write) -> anyhow::Result<std::process::ExitCode> {
-    let (Command::Build { input: path, .. } | Command::Query { index: path, .. }) = &args.command;
+pub fn run(command: &Command, _: &mut dyn std::io::Write) -> anyhow::Result<std::process::ExitCode> {
+    let (Command::Build { input: path, .. } | Command::Query { index: path, .. }) = command;
     Err(crate::evidence::Error::NotBuilt(path.clone()).into())
 }

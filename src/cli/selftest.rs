@@ -1,18 +1,27 @@
-//! `tribunal selftest`: recorded verdicts on each instruction set of the processor, and checks of each GPU.
+//! `tribunal selftest`: recorded verdicts on each instruction set of the processor, and checks of each GPU. A GPU
+//! is checked by it before its first run, too: in a process of its own, which is ended when it takes too long.
 
-use std::{io::Write, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    path::PathBuf,
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant, UNIX_EPOCH},
+};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::{output::TextOrJson, setup};
 use crate::{
-    console::args,
+    console::{args, loading},
     eval::{
-        DeviceRequest, KernelSet, Resources,
-        models::gpu_check::{self, GpuReport},
+        self, DeviceRequest, KernelSet, ModelSpec, Models, Resources,
+        models::gpu_check::{self, GpuReport, Named},
         selftest::{self, CpuReport, Difference},
     },
+    files, hub,
+    llm::Sampling,
 };
 
 /// Checks that this build computes correct results on this machine: instruction sets and GPUs.
@@ -42,8 +51,8 @@ struct Printed<'a> {
 
 /// The part of [`Printed`] about GPUs.
 #[derive(Deserialize)]
-pub struct PrintedGpus {
-    pub gpus: Vec<GpuReport>,
+struct PrintedGpus {
+    gpus: Vec<GpuReport>,
 }
 
 /// Runs `tribunal selftest`: exit code 0 where everything is as recorded, 1 where something differs.
@@ -127,6 +136,196 @@ fn hint(cpu: &[CpuReport], gpus: &[GpuReport]) -> Option<String> {
     }
     let is_wrong = gpus.iter().any(|gpu| gpu.wrong.is_some());
     is_wrong.then(|| "`--gpu-kernels proven`, or `plain` if that differs too, or `--device cpu`".into())
+}
+
+/// Time limit for the check of one GPU. It takes under a second where nothing is wrong; a kernel that hangs
+/// never ends.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Results of checks, by GPU, driver, build and model.
+type Known = BTreeMap<String, KernelSet>;
+
+/// From the fastest kernels to those with the longest record and the reference ones.
+const SETS: [KernelSet; 3] = [KernelSet::Auto, KernelSet::Proven, KernelSet::Plain];
+
+/// Loads models onto GPUs that are checked first; as [`loading::load`] otherwise.
+///
+/// # Errors
+/// The errors of [`loading::load`], and a GPU that computes wrong results by all kernels.
+pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> eval::Result<Models> {
+    let mut resources = resources.clone();
+    UsedGpus::find(model, &resources).settle(&mut resources)?;
+    loading::load(model, &resources, sampling)
+}
+
+/// The GPUs that a run takes for each of its models, found before these take their memory.
+pub struct UsedGpus(Vec<(String, Named)>);
+
+impl UsedGpus {
+    /// Finds them. It loads nothing.
+    pub fn find(model: &ModelSpec, resources: &Resources) -> Self {
+        let of_model = |name: &str| {
+            let gpus = gpu_check::gpus(Some(name), resources);
+            gpus.into_iter().map(|gpu| (name.to_owned(), gpu)).collect::<Vec<_>>()
+        };
+        Self(gpu_check::models(model).into_iter().flat_map(of_model).collect())
+    }
+
+    /// Checks them, each once for its driver, this build and each model. Where a check finds a difference,
+    /// fails or does not end, the run takes slower kernels and prints a warning.
+    ///
+    /// # Errors
+    /// A GPU that computes wrong results by all kernels.
+    pub fn settle(&self, resources: &mut Resources) -> eval::Result<()> {
+        let Some(limit) = limit().filter(|_| resources.gpu_kernels == KernelSet::Auto) else { return Ok(()) };
+        let mut slowest = 0;
+        for (name, gpu) in &self.0 {
+            slowest = slowest.max(Checks::of(gpu, name).right(limit)?);
+        }
+        resources.gpu_kernels = SETS[slowest];
+        Ok(())
+    }
+
+    /// Remembers that these kernels of a run were wrong, so that the next one takes slower ones.
+    pub fn remember_wrong(&self, kernels: KernelSet) {
+        let wrong = SETS.iter().position(|set| *set == kernels).unwrap_or(0);
+        for (name, gpu) in &self.0 {
+            Checks::of(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
+        }
+    }
+}
+
+/// Time limit of the check: `TRIBUNAL_GPU_CHECK` in seconds; `None` where it is `off`.
+fn limit() -> Option<Duration> {
+    match std::env::var("TRIBUNAL_GPU_CHECK").ok().as_deref() {
+        Some("off") => None,
+        Some(seconds) => Some(seconds.parse().map_or(LIMIT, Duration::from_secs)),
+        None => Some(LIMIT),
+    }
+}
+
+/// The checks of one GPU for one model.
+struct Checks<'a> {
+    gpu: &'a Named,
+    model: &'a str,
+    /// `gpu-checks.json`; `None` where nothing can be kept.
+    path: Option<PathBuf>,
+    /// Key of a kept result.
+    key: String,
+}
+
+impl<'a> Checks<'a> {
+    fn of(gpu: &'a Named, model: &'a str) -> Self {
+        let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+        let driver = driver.lines().next().unwrap_or("unknown driver");
+        let path = hub::home::home().ok().map(|home| home.join("gpu-checks.json"));
+        Self { gpu, model, path, key: format!("{}; {driver}; {}; {model}", gpu.name, program()) }
+    }
+
+    /// The fastest kernels that are right, by their place in [`SETS`].
+    fn right(&self, limit: Duration) -> eval::Result<usize> {
+        let known = self.path.as_ref().map(read).unwrap_or_default();
+        if let Some(kept) = known.get(&self.key).and_then(|kept| SETS.iter().position(|set| set == kept)) {
+            return Ok(kept);
+        }
+        let (mut last, mut has_difference) = (String::new(), false);
+        for (idx, set) in SETS.into_iter().enumerate() {
+            match outcome(self.gpu, self.model, set, limit) {
+                Outcome::Right => {
+                    if idx > 0 {
+                        say!(
+                            "warning: this run takes `--gpu-kernels {set}`, which are slower; `tribunal selftest --device cuda` shows more\n\
+                             hint: please report the card, its driver and these lines"
+                        );
+                    }
+                    self.remember(set);
+                    return Ok(idx);
+                }
+                Outcome::Late => say!(
+                    "warning: {}: the check of its `{set}` kernels did not end within {} s\nhint: `TRIBUNAL_GPU_CHECK=SECONDS` \
+                     gives it longer",
+                    self.gpu.name,
+                    limit.as_secs()
+                ),
+                Outcome::Wrong(wrong) => {
+                    has_difference = true;
+                    if wrong != last {
+                        say!("warning: {}: {wrong}", self.gpu.name);
+                    }
+                    last = wrong;
+                }
+                // Nothing is kept, so that the next run checks.
+                Outcome::Unknown => return Ok(idx),
+            }
+        }
+        if !has_difference {
+            // The device or this machine is slow, or hangs; no difference was found. The run goes on with a
+            // warning.
+            say!("warning: this run takes `--gpu-kernels plain`, which are slower");
+            return Ok(SETS.len() - 1);
+        }
+        Err(eval::Error::WrongGpu { gpu: self.gpu.name.clone(), wrong: last })
+    }
+
+    /// Keeps a result. A folder that cannot be written means that the check is made again.
+    fn remember(&self, set: KernelSet) {
+        let Some(path) = &self.path else { return };
+        let mut known = read(path);
+        known.insert(self.key.clone(), set);
+        let _ = files::write(path, |file| Ok(serde_json::to_writer_pretty(file, &known)?));
+    }
+}
+
+/// Identity of this build. Its version does not suffice, where the sources have changes.
+fn program() -> String {
+    let file = std::env::current_exe().and_then(std::fs::metadata).ok();
+    let modified = file.as_ref().and_then(|file| file.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+    let (bytes, seconds) = (file.map_or(0, |file| file.len()), modified.map_or(0, |time| time.as_secs()));
+    format!("tribunal {} of {bytes} bytes and {seconds} s", env!("CARGO_PKG_VERSION"))
+}
+
+fn read(path: &PathBuf) -> Known {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Outcome of a check in a process of its own.
+enum Outcome {
+    Right,
+    Wrong(String),
+    /// The check was ended at its limit of time.
+    Late,
+    /// The check could not be made, for example with too little memory. The run fails for the same reason and
+    /// reports it.
+    Unknown,
+}
+
+fn outcome(gpu: &Named, model: &str, set: KernelSet, limit: Duration) -> Outcome {
+    let Ok(program) = std::env::current_exe() else { return Outcome::Unknown };
+    let mut command = Command::new(program);
+    command.args(["selftest", "--format", "json", "--model", model, "--gpu-kernels", &set.to_string()]);
+    command.args(["--device", &format!("cuda:{}", gpu.ordinal)]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else { return Outcome::Unknown };
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        let Ok(Some(status)) = child.try_wait() else {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let printed = child.wait_with_output().map(|output| output.stdout).unwrap_or_default();
+        let found = serde_json::from_slice::<PrintedGpus>(&printed).map(|printed| printed.gpus);
+        return match found {
+            Ok(found) => {
+                found.into_iter().find_map(|found| found.wrong).map_or(Outcome::Right, Outcome::Wrong)
+            }
+            Err(_) if status.code() == Some(2) => Outcome::Unknown,
+            Err(_) => Outcome::Wrong(format!("the check of its kernels ended with {status}")),
+        };
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Outcome::Late
 }
 
 #[cfg(test)]

@@ -1,11 +1,6 @@
 //! Shell integration: the version with all that distinguishes builds, completions for shells, man pages.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::LazyLock,
-};
+use std::{io::Write, path::Path, process::ExitCode, sync::LazyLock};
 
 use anyhow::{Context, Result, bail};
 use clap::Command;
@@ -23,22 +18,6 @@ pub fn build() -> Build {
         features: env!("TRIBUNAL_FEATURES").split_whitespace().map(str::to_owned).collect(),
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
     }
-}
-
-/// Print completions for a shell.
-#[derive(Clone, Debug, clap::Args)]
-pub struct CompletionsArgs {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-/// Write man pages.
-#[derive(Clone, Debug, clap::Args)]
-pub struct ManArgs {
-    /// The folder for them, such as ~/.local/share/man/man1
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
 }
 
 /// The long version, built once: clap needs a static string.
@@ -68,9 +47,9 @@ pub fn version() -> &'static str {
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn completions(shell: Shell, mut cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut cli, "tribunal", &mut script);
+    clap_complete::generate(shell, &mut cli, "tribunal", &mut script);
     out.write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -79,8 +58,7 @@ pub fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut dyn Write
 ///
 /// # Errors
 /// When the folder cannot be written.
-pub fn man(args: &ManArgs, cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
-    let dir = &args.dir;
+pub fn man(dir: &Path, cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
     if dir.is_file() {
         bail!("`{}` is a file\nhint: name a folder; it is made where it does not exist", dir.display());
     }

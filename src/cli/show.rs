@@ -5,17 +5,13 @@ use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 
-use super::{
-    command::without,
-    output::{Cells, Format},
-    score,
-    slurm::quoted,
-};
+use super::{command::without, output::Printed, score, slurm::quoted};
 use crate::{
     report::{self, Detail, transcript},
     run::{
-        self, Outcome, Record, RunFile, Summary, UnitKey, calls, finish,
-        journal::{self, JOURNAL},
+        self, Outcome, Record, RunFile, Summary, UnitKey,
+        calls::{self, Sums},
+        finish,
         summary::Summing,
     },
 };
@@ -44,11 +40,8 @@ pub struct Args {
     /// translations it scores furthest apart
     #[arg(long, conflicts_with_all = ["segment", "only_system", "format"])]
     pub examples: bool,
-    /// How the results of a whole run are printed: text, json, tsv or csv
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub format: Format,
     #[command(flatten)]
-    pub cells: Cells,
+    pub printed: Printed,
 }
 
 /// Runs `tribunal show`.
@@ -72,22 +65,25 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
             "`--system` and `--doc` choose one verdict\nhint: name its segment too: `tribunal show DIR SEGMENT`"
         );
     }
-    let mut there = 0;
-    each(args, |_| there += 1)?;
-    let left = n_planned(run).saturating_sub(there);
-    let summary = match finish::read_summary(&args.dir).filter(|summary| summary.units == there && left == 0)
-    {
-        Some(summary) => summary,
-        None => summed(args, run)?,
-    };
-    let outcome = Outcome { resumed: there, dir: args.dir.clone(), summary };
+    let mut n_judged = 0;
+    for record in run::verdicts_so_far(&args.dir)? {
+        record?;
+        n_judged += 1;
+    }
+    let left = n_planned(run).saturating_sub(n_judged);
+    let summary =
+        match finish::read_summary(&args.dir).filter(|summary| summary.units == n_judged && left == 0) {
+            Some(summary) => summary,
+            None => summed(args, run)?,
+        };
+    let outcome = Outcome { resumed: n_judged, dir: args.dir.clone(), summary };
     if !args.examples {
         say!("{}", report::cost(&outcome.summary.cost));
     }
     if left > 0 {
         say!("{}", unfinished(run, left));
     }
-    score::warn(&outcome)?;
+    score::warn(&outcome);
     let is_complete = outcome.complete() && left == 0;
     let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) };
     if args.examples {
@@ -95,7 +91,7 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
         return Ok(code);
     }
     let detail = if args.only_system { Detail::Systems } else { Detail::Units };
-    score::print(&outcome, args.format, args.cells, detail, out)?;
+    score::print(&outcome, args.printed, detail, out)?;
     Ok(code)
 }
 
@@ -124,27 +120,14 @@ fn unfinished(run: &RunFile, left: usize) -> String {
 /// Option of commands that judge a few groups only.
 const DRY: &str = "--dry-run";
 
-/// Goes through the folder's records, from the journal if the run is not finished; one is in memory at a
-/// time.
-fn each(args: &Args, mut visit: impl FnMut(Record)) -> Result<()> {
-    let visit = |record| {
-        visit(record);
-        Ok(())
-    };
-    if args.dir.join(finish::VERDICTS).exists() {
-        run::each_verdict(&args.dir, visit)?;
-    } else {
-        journal::each_record(&args.dir.join(JOURNAL), visit)?;
-    }
-    Ok(())
-}
-
 /// The summary of the verdicts so far.
 fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
-    let sums = calls::sums(&args.dir)?;
+    let sums = Sums::read(&args.dir)?;
     let questions = sums.questions();
     let mut summing = Summing::new(&questions);
-    each(args, |record| summing.add(&record))?;
+    for record in run::verdicts_so_far(&args.dir)? {
+        summing.add(&record?);
+    }
     // Of a shard it is not known which of the units it has.
     if run.share.is_none() {
         summing.plan(&run.keys());
@@ -156,18 +139,19 @@ fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
 fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Record> {
     let fits = |key: &UnitKey| is_meant(args, segment, key);
     let mut found: Vec<Record> = Vec::new();
-    let mut there: BTreeSet<usize> = BTreeSet::new();
+    let mut segs: BTreeSet<usize> = BTreeSet::new();
     let mut systems: BTreeSet<String> = BTreeSet::new();
-    let mut n_there = 0;
-    each(args, |record| {
-        n_there += 1;
-        there.extend(record.seg);
+    let mut n_judged = 0;
+    for record in run::verdicts_so_far(&args.dir)? {
+        let record = record?;
+        n_judged += 1;
+        segs.extend(record.seg);
         if !systems.contains(&record.system) {
             systems.insert(record.system.clone());
         }
         found.extend(Some(record).filter(|record| fits(&record.key())));
-    })?;
-    let left = n_planned(run).saturating_sub(n_there);
+    }
+    let left = n_planned(run).saturating_sub(n_judged);
     if found.is_empty() && left > 0 && run.keys().iter().any(fits) {
         let of = format!("`{}` has no verdict on `{segment}`{} yet", args.dir.display(), wanted(args));
         bail!("{of}\n{}", unfinished(run, left));
@@ -180,15 +164,15 @@ fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Record> {
     };
     match found.len() {
         0 => {
-            let hint = match (there.first(), there.last()) {
+            let hint = match (segs.first(), segs.last()) {
                 _ if args.system.as_ref().is_some_and(|system| !systems.contains(system)) => {
                     format!("its systems are `{}`", systems.into_iter().collect::<Vec<_>>().join("`, `"))
                 }
-                (Some(first), Some(last)) if there.len() == last + 1 - first => {
+                (Some(first), Some(last)) if segs.len() == last + 1 - first => {
                     format!("its segments are {} to {} (ids {first} to {last})", first + 1, last + 1)
                 }
                 (Some(first), Some(last)) => {
-                    format!("it has {} segments between {} and {}", there.len(), first + 1, last + 1)
+                    format!("it has {} segments between {} and {}", segs.len(), first + 1, last + 1)
                 }
                 _ => "its verdicts are about whole documents; name one of them".to_owned(),
             };

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{self, ExitCode},
 };
 
 use anyhow::{Context, Result, bail};
@@ -23,14 +23,8 @@ use script::Job;
 pub(super) use script::quoted;
 
 /// Run on a Slurm cluster.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Action,
-}
-
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+pub enum Command {
     /// Submit a run as a job array, and a job that merges its shards
     Submit(Box<SubmitArgs>),
     /// Show the shards of a submitted run: how far they are, how fast, what is missing
@@ -46,7 +40,7 @@ enum Action {
 /// Options of the array; all other arguments are those of `tribunal score`.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("dry_run", |arg| arg.help("Print the scripts and submit nothing").help_heading("Slurm")))]
-struct SubmitArgs {
+pub struct SubmitArgs {
     #[command(flatten)]
     score: score::Args,
     #[command(flatten)]
@@ -74,26 +68,11 @@ pub struct ArrayArgs {
     /// nodes are not the merge job's, which `merge:partition=cpu` gives its own
     #[arg(long, value_name = "NAME=VALUE", value_parser = sbatch_option)]
     pub sbatch: Vec<String>,
-    /// Copy the run's models to this folder of each node once, and read them from there
-    #[arg(long, value_name = "DIR")]
-    pub stage: Option<PathBuf>,
-    /// The same as `--dry-run`
-    #[arg(long, hide = true)]
-    pub print: bool,
 }
 
 /// The options of [`ArrayArgs`] and those that are for submitting alone or that the scripts set themselves.
-const OWN: [&str; 9] = [
-    "--nodes",
-    "--gpus-per-node",
-    "--time",
-    "--shards",
-    "--sbatch",
-    "--stage",
-    "--device-memory",
-    "--out",
-    "--shard",
-];
+const OWN: [&str; 8] =
+    ["--nodes", "--gpus-per-node", "--time", "--shards", "--sbatch", "--device-memory", "--out", "--shard"];
 
 /// The submitted jobs: `slurm/jobs.json` in the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,16 +89,16 @@ const JOBS: &str = "slurm/jobs.json";
 ///
 /// # Errors
 /// Arguments that make no array, folders that cannot be written, jobs that Slurm rejects.
-pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
-        Action::Submit(args) => submit(args, invocation, out),
-        Action::Status { dir, printed } => status::run(dir, *printed, out),
+pub fn run(command: &Command, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
+        Command::Submit(args) => submit(args, invocation, out),
+        Command::Status { dir, printed } => status::run(dir, *printed, out),
     }
 }
 
 fn submit(args: &SubmitArgs, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let job = job(args, invocation)?;
-    if args.score.run.dry_run || args.array.print {
+    if args.score.run.dry_run {
         write!(out, "{}\n{}", job.array(), job.merge())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -198,7 +177,6 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
         program,
         directory: std::env::current_dir()?,
         words: score_words(&invocation.command, &needs),
-        staged: needs.folders,
         array: array.clone(),
         gpus_per_task: if array.gpus_per_node > 0 { gpus_per_task } else { 0 },
         tasks: tasks.min(shards),
@@ -209,7 +187,7 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
 /// The words of the command that belong to `tribunal score`.
 fn score_words(words: &[String], needs: &Needs) -> Vec<String> {
     let rest = words.iter().skip_while(|word| *word != "submit").skip(1);
-    let mut words = without(rest, &OWN, &["--dry-run", "--print"]);
+    let mut words = without(rest, &OWN, &["--dry-run"]);
     if needs.note.is_some() {
         words.extend(["--tensor-parallel".to_owned(), needs.tensor_parallel.to_string()]);
     }
@@ -248,29 +226,17 @@ fn sbatch_option(option: &str) -> Result<String, String> {
             && value.chars().all(is_value)
     });
     match found {
-        Some((name, _)) if SET.contains(&name) => Err(format!("the script sets `{name}` itself")),
+        Some((name, _)) if SET.split(' ').any(|set| set == name) => {
+            Err(format!("the script sets `{name}` itself"))
+        }
         Some(_) => Ok(option.to_owned()),
         None => Err("write NAME=VALUE, as in `mem=32G`; letters, digits and `-_.,:@+=/` make a value".into()),
     }
 }
 
 /// Options of `sbatch` that the scripts set.
-const SET: [&str; 14] = [
-    "array",
-    "dependency",
-    "gpus-per-node",
-    "job-name",
-    "kill-on-invalid-dep",
-    "nodes",
-    "ntasks",
-    "open-mode",
-    "output",
-    "parsable",
-    "requeue",
-    "signal",
-    "time",
-    "wrap",
-];
+const SET: &str = "array dependency gpus-per-node job-name kill-on-invalid-dep nodes ntasks open-mode output parsable requeue \
+                   signal time wrap";
 
 /// Returns true if Slurm reads this as a time: it would also read it as an option of the script.
 fn is_time(text: &str) -> bool {
@@ -279,7 +245,7 @@ fn is_time(text: &str) -> bool {
 
 /// Submits a script and returns the job's number.
 fn sbatch(options: &[String], path: &Path) -> Result<String> {
-    let output = Command::new("sbatch").arg("--parsable").args(options).arg(path).output();
+    let output = process::Command::new("sbatch").arg("--parsable").args(options).arg(path).output();
     let output = output.context(
         "cannot start `sbatch`\nhint: submit from a login node of the cluster, or add `--dry-run`",
     )?;
@@ -298,7 +264,7 @@ mod tests {
     #[test]
     fn the_words_of_the_array_are_taken_out() {
         let typed = "tribunal slurm submit --nodes 2 --method fsp --time=1:00:00 -s a.txt --gpus_per_node 4 --out x \
-                     --print -t b.txt c.txt -l en-de";
+                     --dry-run -t b.txt c.txt -l en-de";
         let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
         let said = |needs: &Needs| score_words(&words, needs).join(" ");
         assert_eq!(said(&Needs::default()), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
@@ -307,15 +273,7 @@ mod tests {
     }
 
     fn array() -> ArrayArgs {
-        ArrayArgs {
-            nodes: 2,
-            gpus_per_node: 4,
-            time: "4:00:00".into(),
-            shards: None,
-            sbatch: Vec::new(),
-            stage: None,
-            print: true,
-        }
+        ArrayArgs { nodes: 2, gpus_per_node: 4, time: "4:00:00".into(), shards: None, sbatch: Vec::new() }
     }
 
     #[test]

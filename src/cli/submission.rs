@@ -20,11 +20,8 @@ use crate::{
 /// Files that cannot be read.
 pub fn check(task: &Path, submission: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode> {
     let report = check::check(task, submission)?;
-    if printed.is_json() {
-        writeln!(out, "{:#}", serde_json::json!(report))?;
-    } else if !printed.rows(&table(&report), out)? {
-        text(&report, submission, out)?;
-    }
+    let json = || serde_json::json!(report);
+    printed.print(out, json, || table(&report), |out| text(&report, submission, out))?;
     Ok(ExitCode::from(u8::from(report.n_problems > 0)))
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::output::write_in;
 use crate::{
-    console::args::positive,
+    console::args::{positive, whole},
     eval::{Invocation, Pair, input, models},
     judges::{self, Granularity, Settings},
     mqm::{raters, weights},
@@ -29,14 +29,8 @@ use crate::{
 mod probe;
 
 /// Fit a judge on rated translations, or write the examples that another program trains one on.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form
     Probe(Box<probe::Args>),
     /// Write the examples that a trainer learns the judge `gmft` from
@@ -45,7 +39,7 @@ enum Command {
 
 /// Write the examples that a trainer learns the judge `gmft` from.
 #[derive(Clone, Debug, clap::Args)]
-struct ExportArgs {
+pub struct ExportArgs {
     #[command(flatten)]
     data: DataArgs,
     /// What an example is about: segments, documents, five documents
@@ -58,29 +52,9 @@ struct ExportArgs {
     /// model under a probe reads, one translation a line, with scores and marks
     #[arg(long = "as", default_value = "chat-jsonl", value_parser = ["chat-jsonl", "probe-jsonl"])]
     form: String,
-    #[command(flatten)]
-    sample: SampleArgs,
     /// The folder to write: `train.jsonl`, `held_out.jsonl`, and which documents and sources are in them
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-}
-
-/// Size of the sample of each file.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Data")]
-struct SampleArgs {
-    /// Draw about this many translations of each file, at most three of a source
-    #[arg(long, value_name = "N", value_parser = positive)]
-    sample: Option<usize>,
-    /// Draw about this many more of each file, each of two to six consecutive segments joined
-    #[arg(long, value_name = "N", requires = "sample", default_value_t = 0)]
-    joined: usize,
-}
-
-impl SampleArgs {
-    fn of(&self, seed: u64) -> Option<Sample> {
-        self.sample.map(|single| Sample { single, joined: self.joined, seed })
-    }
 }
 
 /// The training data.
@@ -111,14 +85,18 @@ struct DataArgs {
     /// A folder whose files replace the judge's prompt
     #[arg(long, value_name = "DIR")]
     prompts: Option<PathBuf>,
+    /// Draw about N translations of each file, at most three of a source, and about M more, each of two to six
+    /// consecutive segments joined
+    #[arg(long, value_name = "N[+M]", value_parser = sample)]
+    sample: Option<Sample>,
 }
 
 /// Runs `tribunal tune`.
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
-pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
+pub fn run(command: &Command, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
         Command::Probe(args) => probe::run(args, invocation, out)?,
         Command::Export(args) => export(args, out)?,
     }
@@ -127,26 +105,31 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
 
 impl DataArgs {
     /// All documents, or a sample of each file's.
-    fn documents(&self, sample: Option<&Sample>) -> Result<Vec<Document>> {
+    fn documents(&self) -> Result<Vec<Document>> {
+        let sample = self.sample.map(|sample| Sample { seed: self.seed, ..sample });
+        let drawn = |documents| match &sample {
+            Some(sample) => sample::draw(documents, sample),
+            None => documents,
+        };
         let pairs: Vec<rated::Pair> =
             self.pair.iter().map(|pair| (pair.given.clone(), pair.src.clone(), pair.tgt.clone())).collect();
         if let Some(dir) = &self.testset {
             if pairs.is_empty() {
                 bail!("the language pairs are missing; hint: add `-l en-de`, or several");
             }
-            return Ok(drawn(rated::testset(dir, &pairs)?, sample));
+            return Ok(drawn(rated::testset(dir, &pairs)?));
         }
         if self.input.is_empty() {
             bail!("there is nothing to learn from; hint: add `--testset DIR` or `--input FILE`");
         }
         let mut all = Vec::new();
         for file in &self.input {
-            all.extend(drawn(of_file(file, &pairs)?, sample));
+            all.extend(drawn(of_file(file, &pairs)?));
         }
         Ok(all)
     }
 
-    fn split(&self, sample: Option<&Sample>) -> Result<Split> {
+    fn split(&self) -> Result<Split> {
         let by =
             if let Ok(share) = self.hold_out.parse() {
                 HoldOut::Share { share, seed: self.seed }
@@ -156,7 +139,7 @@ impl DataArgs {
                     format!("`--hold-out {}` is neither a share nor a file", self.hold_out)
                 })?)
             };
-        let mut documents = self.documents(sample)?;
+        let mut documents = self.documents()?;
         for dir in &self.exclude {
             let n = split::exclude(&mut documents, &rated::sources(dir)?);
             say!("note: {n} documents are left out, because `{}` has some of their text", dir.display());
@@ -170,12 +153,10 @@ impl DataArgs {
     }
 }
 
-/// A sample of a file's documents, or all of them.
-fn drawn(documents: Vec<Document>, sample: Option<&Sample>) -> Vec<Document> {
-    match sample {
-        Some(sample) => sample::draw(documents, sample),
-        None => documents,
-    }
+/// `N` or `N+M`.
+fn sample(text: &str) -> Result<Sample, String> {
+    let (single, joined) = text.split_once('+').unwrap_or((text, "0"));
+    Ok(Sample { single: positive(single)?, joined: whole(joined)?, seed: 0 })
 }
 
 /// The documents of a file; prints the number of ratings that were left out.
@@ -208,10 +189,10 @@ impl ExportArgs {
 }
 
 fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
-    if args.form == "chat-jsonl" && args.sample.joined > 0 {
-        bail!("`--joined` segments are no units of `gmft`; hint: leave it out, or add `--as probe-jsonl`");
+    if args.form == "chat-jsonl" && args.data.sample.is_some_and(|sample| sample.joined > 0) {
+        bail!("joined segments are no units of `gmft`; hint: `--sample N`, or add `--as probe-jsonl`");
     }
-    let split = args.data.split(args.sample.of(args.data.seed).as_ref())?;
+    let split = args.data.split()?;
     for (file, documents, most) in
         [("train.jsonl", &split.train, args.limit), ("held_out.jsonl", &split.held_out, None)]
     {

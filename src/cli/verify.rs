@@ -74,26 +74,22 @@ pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCo
             _ => return Err(error),
         },
     };
-    if args.printed.is_json() {
-        writeln!(out, "{:#}", json(&report, args.without_model))?;
-    } else if !args.printed.rows(&table(&report), out)? {
-        out.write_all(text(&report, args.without_model).as_bytes())?;
-    }
+    let text = |out: &mut dyn Write| Ok(out.write_all(text(&report, args.without_model).as_bytes())?);
+    args.printed.print(out, || json(&report, args.without_model), || table(&report), text)?;
     out.flush()?;
     Ok(if is_confirmed(&report) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A folder whose files are damaged, so that nothing could be derived from them.
 fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result<()> {
-    let mut table = Table::new();
-    table.head(DIFFERENCE);
-    table.row([String::new(), damage.to_string(), String::new(), String::new()]);
-    if printed.is_json() {
-        writeln!(out, "{:#}", json!({ "confirmed": false, "damage": damage.to_string() }))?;
-    } else if !printed.rows(&table, out)? {
-        writeln!(out, "differs: {damage}")?;
-    }
-    Ok(())
+    let table = || {
+        let mut table = Table::new();
+        table.head(DIFFERENCE);
+        table.row([String::new(), damage.to_string(), String::new(), String::new()]);
+        table
+    };
+    let json = || json!({ "confirmed": false, "damage": damage.to_string() });
+    printed.print(out, json, table, |out| Ok(writeln!(out, "differs: {damage}")?))
 }
 
 fn check(args: &Args, load: ModelLoader) -> Result<Report> {
@@ -117,16 +113,15 @@ const DIFFERENCE: [&str; 4] = ["place", "what", "there", "here"];
 fn table(report: &Report) -> Table {
     let mut table = Table::new();
     table.head(DIFFERENCE);
-    for Difference { place, what, there, here, .. } in &report.differences {
-        table.row([place, what, there, here].map(String::as_str));
+    for Difference { place, subject, recorded, derived, .. } in &report.differences {
+        table.row([place, subject, recorded, derived].map(String::as_str));
     }
     table
 }
 
 fn json(report: &Report, without_model: bool) -> Value {
     let Report { derived, verdicts, read, replayed, calls, unfinished, n_differences, .. } = report;
-    let difference =
-        |d: &Difference| json!({ "place": d.place, "what": d.what, "there": d.there, "here": d.here });
+    let difference = |d: &Difference| json!({ "place": d.place, "what": d.subject, "there": d.recorded, "here": d.derived });
     let differences: Vec<Value> = report.differences.iter().map(difference).collect();
     let unchecked: BTreeMap<&str, &[&str]> = UNCHECKED.into_iter().filter(|_| without_model).collect();
     json!({
@@ -149,8 +144,8 @@ fn text(report: &Report, without_model: bool) -> String {
     } else {
         lines.push(format!("calls replayed on the model, every bit compared: {replayed} of {calls}"));
     }
-    for Difference { place, what, there, here, .. } in &report.differences {
-        lines.push(format!("\n{place}: {what}\n  there  {there}\n  here   {here}"));
+    for Difference { place, subject, recorded, derived, .. } in &report.differences {
+        lines.push(format!("\n{place}: {subject}\n  there  {recorded}\n  here   {derived}"));
     }
     let more = report.n_differences - report.differences.len();
     if more > 0 {

@@ -27,6 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tune",
             "engine",
             "judges",
+            "replication",
             "hub",
             "evidence",
             "segment",
@@ -38,12 +39,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("eval", &["run", "engine", "hub", "cuda", "judges", "llm", "segment", "mqm", "signature"]),
     ("run", &["judges", "llm", "segment", "mqm", "signature"]),
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
+    ("replication", &["judges", "llm", "meta", "mqm", "segment"]),
     ("engine", &["cuda", "jinja", "llm", "model", "signature"]),
     ("model", &["gguf"]),
     ("cpu", &[]),
     ("cuda", &[]),
     ("console", &["eval", "engine", "judges", "llm", "run", "segment"]),
-    ("report", &["console", "meta", "run", "llm", "mqm", "segment", "signature"]),
+    ("report", &["meta", "run", "llm", "mqm", "segment", "signature"]),
     ("tune", &["model", "engine", "judges", "llm", "meta", "mqm", "segment"]),
     ("bench", &["console", "eval", "engine", "model", "cpu", "cuda", "llm", "judges", "run", "segment"]),
     ("mqm", &["segment"]),
@@ -60,10 +62,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("panics", &[]),
     ("parallel", &[]),
+    ("plain", &[]),
+    ("table", &[]),
 ];
 
 /// Rooms below all others, which any may use.
-const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel"];
+const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel", "plain", "table"];
 
 /// A file with an import beyond its room's.
 const EXCEPTIONS: &[(&str, &str)] = &[("judges/rate", "evidence")];
@@ -80,15 +84,14 @@ const UNSAFE_HOMES: &[&str] = &["cpu", "cuda", "model/weights", "files/descripto
 /// Rooms with network access: `models pull`.
 const NETWORK_HOMES: &[&str] = &["hub"];
 
-/// Files that write: the room for it, a pull, which resumes a partial file, and hidden states, which take
-/// hours and get their names when they are whole.
-const WRITING_HOMES: &[&str] = &["files", "hub/pull", "tune/lower"];
+/// Files that write: the room for it, and a pull, which resumes a partial file.
+const WRITING_HOMES: &[&str] = &["files", "hub/pull"];
 
 /// Files that read the clock: for the least recently used saved prefix.
 const CLOCK_HOMES: &[&str] = &["engine/saved"];
 
-/// Crates that are programs or a part of one.
-const PROGRAMS: &[&str] = &["crates/bench", "crates/console"];
+/// Crates that are programs or a part of one, and the notes that they print.
+const PROGRAMS: &[&str] = &["crates/bench", "crates/console", "crates/report"];
 
 /// Files that name options of other programs, or still of this one.
 const OPTION_HOMES: &[&str] =
@@ -127,7 +130,10 @@ const CRATES: &[(&str, &str)] = &[
     ("crates/judges", "judges"),
     ("crates/meta", "meta"),
     ("crates/model", "model"),
+    ("crates/replication", "replication"),
+    ("crates/report", "report"),
     ("crates/run", "run"),
+    ("crates/tune", "tune"),
     (".", ""),
 ];
 
@@ -327,7 +333,8 @@ fn prompts_are_files() {
     let mut offences = Vec::new();
     for source in sources().iter().filter(|s| !s.is_test()) {
         for (line, literal) in &source.literals {
-            let is_long = source.room() == "judges" && literal.chars().count() > MAX_LITERAL_CHARS;
+            let is_long = ["judges", "replication"].contains(&source.room())
+                && literal.chars().count() > MAX_LITERAL_CHARS;
             if is_long || PROMPT_CUES.iter().any(|cue| literal.contains(cue)) {
                 let beginning: String = literal.chars().take(60).collect();
                 offences.push(format!("{}:{line}: {beginning:?}", source.path));

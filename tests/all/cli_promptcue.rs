@@ -11,7 +11,7 @@ use tribunal::{
         rubric_mqm::{Options, RubricMqm, Texts},
     },
     llm::{ResponseFormat, Sampling},
-    meta::promptcue::{ScoreOptions, answers::Answer, gold::Cue, labels::ERRORS, score::score},
+    replication::promptcue::{ScoreOptions, answers::Answer, gold::Cue, labels::ERRORS, score::score},
 };
 
 use crate::{
@@ -249,7 +249,7 @@ fn build(testset: &Path, pair: &str, set: &str, size: &str) -> Result<(Vec<Cue>,
     let paths = [testset.display().to_string(), "--out".into(), out.display().to_string()];
     let arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).chain(paths).collect();
     program_with(seat, &arguments)?;
-    let cues = tribunal::meta::promptcue::gold::read(&out).unwrap();
+    let cues = tribunal::replication::promptcue::gold::read(&out).unwrap();
     let mut cells: BTreeMap<String, usize> = BTreeMap::new();
     for cue in &cues {
         *cells.entry(format!("{} {}", cue.category, cue.severity)).or_default() += 1;

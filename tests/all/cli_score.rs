@@ -256,7 +256,6 @@ fn values_that_do_not_parse() {
         refused(&["-l", "en-ger"]),
         refused(&["--shard", "4/3"]),
         refused(&["--device", "gpu"]),
-        refused(&["--gpus", "0", "--device", "cuda"]),
         refused(&["--kv-cache", "much"]),
         refused(&["--granularity", "page"]),
         refused(&["--preset", "papers"]),

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use tribunal::{
     cli,
     eval::{ModelSpec, Models, Resources},
-    judges::{Panel, Settings, registry},
+    judges::{Panel, Settings},
     llm::Sampling,
     run::{self, RunConfig},
     segment::Segment,
@@ -40,7 +40,7 @@ fn folder(dir: &Path, segments: &[Segment]) {
         .on(&["accuracy errors detection", "unlesbar"], &["I cannot say."])
         .on(&["accuracy errors detection"], &[&answer("", "major")])
         .on(&["errors detection expert"], &["{\"annotations\": []}"]);
-    let judge = registry::build("m-mad:shots=0", &Settings::default()).unwrap();
+    let judge = tribunal::replication::build("m-mad:shots=0", &Settings::default()).unwrap();
     let options = RunConfig { command: vec!["tribunal".into(), "score".into()], ..RunConfig::new(dir) };
     let panel = Panel::new(Arc::new(cast), Sampling::default());
     let signature = "method:m-mad|model:scripted".parse().unwrap();

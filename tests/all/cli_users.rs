@@ -238,7 +238,7 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
         ),
         (
             &["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "--gpus", "2"],
-            "it must be 0 (the CPU) or 1 (a GPU)",
+            "unknown option `--gpus`: the device is `--device cpu` or `--device cuda`",
         ),
         (
             &["compare", "-s", "DIR/src.txt", "-t", "DIR/a.txt"],

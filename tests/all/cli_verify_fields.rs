@@ -154,12 +154,12 @@ fn every_field_is_checked_or_declared_unchecked() {
     let none = BTreeSet::new();
     let of = |file: &str| unchecked.get(file).unwrap_or(&none);
     let calls = small.read("out/calls.jsonl");
-    let weighed = calls.lines().position(|line| line.contains("\"weighed\"")).unwrap();
-    let asked = calls.lines().position(|line| !line.contains("\"weighed\"")).unwrap();
+    let scored = calls.lines().position(|line| line.contains("\"scored\"")).unwrap();
+    let asked = calls.lines().position(|line| !line.contains("\"scored\"")).unwrap();
     for (file, lines) in [
         ("run.json", &[0][..]),
         ("summary.json", &[0]),
-        ("calls.jsonl", &[asked, weighed]),
+        ("calls.jsonl", &[asked, scored]),
         ("verdicts.jsonl", &[0]),
         ("journal.jsonl", &[0]),
         ("input.jsonl", &[0]),
@@ -206,8 +206,8 @@ fn what_only_the_model_confirms_is_named() {
     let calls = small.read("out/calls.jsonl");
     let lines: Vec<&str> = calls.lines().collect();
     for at in [
-        lines.iter().position(|line| line.contains("\"weighed\"")).unwrap(),
-        lines.iter().position(|line| !line.contains("\"weighed\"")).unwrap(),
+        lines.iter().position(|line| line.contains("\"scored\"")).unwrap(),
+        lines.iter().position(|line| !line.contains("\"scored\"")).unwrap(),
     ] {
         let value: Value = serde_json::from_str(lines[at]).unwrap();
         let mut fields = Vec::new();

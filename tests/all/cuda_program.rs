@@ -186,7 +186,7 @@ fn kernels_that_wait_by_themselves_are_started_early() {
     };
     let (early, all, verdicts) = judged("early", &[]);
     assert_eq!(early, all);
-    let (early, _, after) = judged("after", &["--no-dependent-launch"]);
+    let (early, _, after) = judged("after", &["--gpu-kernels", "proven"]);
     assert_eq!((early, after), (0, verdicts));
 }
 

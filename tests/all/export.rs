@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tribunal::{mqm::raters, report, run, segment::lang::parse_pair};
 
-use crate::fakes::program;
+use crate::fakes::{program, verdicts};
 
 mod readers;
 
@@ -87,7 +87,7 @@ fn texts() {
 fn mqm_tsv_comes_back_as_it_went() {
     let root = tempfile::tempdir().unwrap();
     let run = folder(root.path());
-    let before = run::verdicts(&run).unwrap();
+    let before = verdicts(&run);
     let out = root.path().join("mqm.tsv");
     let (dir, path) = (run.display().to_string(), out.display().to_string());
     tribunal(root.path(), &["export", &dir, "--as", "mqm-tsv", "--out", &path]).unwrap();
@@ -111,7 +111,7 @@ fn mqm_tsv_comes_back_as_it_went() {
 fn csv_and_parquet_can_be_judged_again() {
     let root = tempfile::tempdir().unwrap();
     let run = folder(root.path());
-    let before = run::verdicts(&run).unwrap();
+    let before = verdicts(&run);
     for format in ["csv", "parquet"] {
         let out = root.path().join(format!("verdicts.{format}"));
         let (dir, path) = (run.display().to_string(), out.display().to_string());
@@ -130,7 +130,7 @@ fn parquet_holds_numbers_nulls_and_lists() {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     let root = tempfile::tempdir().unwrap();
     let (run, out) = (folder(root.path()), root.path().join("verdicts.parquet"));
-    let records = run::verdicts(&run).unwrap();
+    let records = verdicts(&run);
     let origin = report::export::Origin { signature: Some("method:fsp"), ..Default::default() };
     let job = report::export::Job { records: &records, name: "x", reference: "src", test_sets: &[], origin };
     let export = report::export::export(report::export::Format::Parquet, &job).unwrap();
@@ -365,7 +365,8 @@ fn human_annotations_stand_wherever_a_run_may() {
 fn text(signature: &str, verdicts: &[Value], width: usize) -> String {
     let records: Vec<run::Record> =
         verdicts.iter().map(|verdict| serde_json::from_value(verdict.clone()).unwrap()).collect();
-    let summary = run::Summary::of(&records, &signature.parse().unwrap(), &[], run::summary::Cost::default());
+    let summary =
+        run::Summary::new(&records, &signature.parse().unwrap(), &[], run::summary::Cost::default());
     report::text(&summary, &records, report::Detail::Units, report::TextStyle { width, colour: false })
 }
 

@@ -15,5 +15,5 @@ pub use self::{
     program::{program, program_with},
     shortest::WithShortest,
     small_run::{SmallRun, said},
-    tiny_judge::{Numbers, TinyJudge, models, options, panel},
+    tiny_judge::{Numbers, TinyJudge, models, options, panel, verdicts},
 };

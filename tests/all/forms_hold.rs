@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_json::Value;
 use tribunal::{
     engine::Engine,
-    judges::{Granularity, Panel, Settings, registry},
+    judges::{Granularity, Panel, Settings},
     llm::{Layout, ResponseFormat, Sampling},
     random::SplitMix,
 };
@@ -55,7 +55,8 @@ fn forms() -> (Engine, Vec<ResponseFormat>) {
         let shots = (*request == "gmicl").then(|| rated.path().into());
         let granularity = request.starts_with("fsp").then_some(Granularity::Seg);
         let judge =
-            registry::build(request, &Settings { shots, granularity, ..Settings::default() }).unwrap();
+            tribunal::replication::build(request, &Settings { shots, granularity, ..Settings::default() })
+                .unwrap();
         for seed in 0..3 {
             let panel = Panel::new(collector.clone(), Sampling { seed, ..Sampling::default() });
             judged(&judge, &panel, &document()[..1]);

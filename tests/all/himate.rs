@@ -8,7 +8,6 @@ use tribunal::{
     judges::{
         Built, Call, Error, Model, Panel, Preset, Settings, Verdict,
         himate::{HiMate, METHOD, Options},
-        registry,
     },
     llm::Sampling,
     segment::Segment,
@@ -41,7 +40,8 @@ fn judge(options: &str, preset: Preset) -> Built {
     let options =
         if says_what_is_discussed { options.to_owned() } else { format!("threshold=0.9,{options}") };
     let settings = Settings { preset, ..Settings::default() };
-    registry::build(&format!("himate:{options}"), &settings).unwrap_or_else(|e| panic!("{options}: {e}"))
+    tribunal::replication::build(&format!("himate:{options}"), &settings)
+        .unwrap_or_else(|e| panic!("{options}: {e}"))
 }
 
 /// A subtype evaluation whose explanation quotes a span.

@@ -4,7 +4,7 @@
 use std::{fmt::Write, sync::Arc};
 
 use tribunal::{
-    judges::{Built, Error, Granularity, Panel, Settings, registry, rubric_mqm},
+    judges::{Built, Error, Granularity, Panel, Settings, rubric_mqm},
     llm::Sampling,
 };
 
@@ -114,7 +114,7 @@ fn answers_hold_by_construction_with_a_model_of_noise() {
         Settings { max_tokens: Some(400), prompts: Some(dir.path().into()), ..Settings::default() };
     let mut shown = String::new();
     for request in ["rate:rounds=2,expected=on", "difficulty", "thinking:budget=20"] {
-        let judge = registry::build(request, &settings).unwrap();
+        let judge = tribunal::replication::build(request, &settings).unwrap();
         let noise = Arc::new(Noise(engine.clone()));
         let panel = Panel::new(noise, Sampling { temperature: 1.0, seed: 3, ..Sampling::default() });
         let (mut verdicts, calls) = judged(&judge, &panel, &document()[..1]);

@@ -5,7 +5,7 @@ use std::{fmt::Write, sync::Arc};
 use serde_json::Value;
 use tribunal::{
     cli,
-    judges::{Model, Preset, Settings, registry, rubric_mqm::scenario},
+    judges::{Model, Preset, Settings, rubric_mqm::scenario},
     llm::{ResponseFormat, Sampling},
     segment::Segment,
 };
@@ -121,8 +121,9 @@ fn unusable_answers() {
 
 #[test]
 fn options() {
-    let error =
-        |request: &str, settings: &Settings| registry::build(request, settings).err().unwrap().to_string();
+    let error = |request: &str, settings: &Settings| {
+        tribunal::replication::build(request, settings).err().unwrap().to_string()
+    };
     let code = settings(Preset::Code);
     assert!(error("rubric-mqm:score=mean", &code).contains("sums"));
     let weights = Settings { weights: Some("wmt".into()), ..Settings::default() };
@@ -159,8 +160,9 @@ fn references() {
     let judge = judge("rubric-mqm:reference=on", &with);
     let error = run(&judge, &Script::says("{}"), &document()[..1]).remove(0).unwrap_err().to_string();
     assert!(error.contains("no reference translation"), "{error}");
-    let refusal =
-        |request: &str, preset| registry::build(request, &settings(preset)).err().unwrap().to_string();
+    let refusal = |request: &str, preset| {
+        tribunal::replication::build(request, &settings(preset)).err().unwrap().to_string()
+    };
     assert!(
         refusal("rubric-mqm:reference=on", Preset::Paper).contains("the paper's prompts have no reference")
     );

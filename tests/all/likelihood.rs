@@ -61,7 +61,7 @@ fn a_score_is_a_mean_or_a_sum_of_log_probabilities() {
 fn what_it_asks() {
     let asked = |options: &str, settings: &Settings, group: &[Segment]| {
         let judge = fakes::judge(&format!("likelihood:{options}"), settings);
-        let questions = rehearse(judge.as_ref(), &panel(|_, _| 0.0), group);
+        let questions = rehearse(judge.as_ref(), &panel(|_, _| 0.0), group, None);
         let calls = judge.calls();
         let n_asked = group.iter().filter(|segment| !segment.hypothesis.trim().is_empty()).count();
         assert_eq!((calls.least * n_asked, calls.most * n_asked), (questions.len(), questions.len()));
@@ -112,7 +112,7 @@ fn what_has_no_score() {
         Settings { weights: Some("wmt".into()), ..Settings::default() },
         Settings { shots: Some("shots.jsonl".into()), ..Settings::default() },
     ] {
-        assert!(tribunal::judges::registry::build("likelihood", &settings).is_err());
+        assert!(tribunal::replication::build("likelihood", &settings).is_err());
     }
 }
 

@@ -164,8 +164,7 @@ fn answers_are_as_long_as_their_calls() {
         let out = dir.path().join(name);
         let options = RunConfig { command: vec!["tribunal".into()], ..RunConfig::new(&out) };
         run::run(&panel().0, judge, &segments, &signature.parse().unwrap(), &options).unwrap();
-        let mut tokens = 0;
-        calls::each(&out, |_, line| tokens += line.usage.generated).unwrap();
+        let tokens: usize = calls::read(&out).unwrap().map(|call| call.unwrap().usage.generated).sum();
         (format!("{name}={}", out.display()), tokens)
     };
     let (seg, of_segments) = judged("Seg", &TinyJudge::by(Grouping::Segment), "method:tiny");

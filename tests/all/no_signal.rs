@@ -6,7 +6,7 @@ use std::{collections::HashMap, fs, sync::Arc};
 use candle_core::{Device, Tensor, safetensors};
 use tribunal::{
     engine::{Engine, Options},
-    judges::{Granularity, Panel, Settings, registry},
+    judges::{Granularity, Panel, Settings},
     llm::Sampling,
 };
 
@@ -90,7 +90,7 @@ fn verdicts(engine: &Engine) -> Vec<String> {
         let shots = (*request == "gmicl").then(|| rated.path().into());
         let granularity = request.starts_with("fsp").then_some(Granularity::Seg);
         let settings = Settings { shots, granularity, max_tokens: Some(120), ..Settings::default() };
-        let judge = registry::build(request, &settings).unwrap();
+        let judge = tribunal::replication::build(request, &settings).unwrap();
         let panel = Panel::new(engine.clone(), Sampling::default());
         let (verdicts, _) = judged(&judge, &panel, &document()[..1]);
         let scores = verdicts.into_iter().flatten().map(|verdict| verdict.score);

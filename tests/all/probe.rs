@@ -131,8 +131,8 @@ fn an_interval_is_kept_confirmed_shown_and_exported() {
     rated(&small);
     fit(&small, "few.json", &[]);
     let mut fitted: serde_json::Value = serde_json::from_str(&small.read("few.json")).unwrap();
-    assert!(fitted["ladders"]["en-de"]["bands"].is_null(), "too few ratings for a band");
-    fitted["ladders"]["en-de"]["bands"] = serde_json::json!([[-90.0, -99.0, 0.0], [0.0, -9.0, 0.0]]);
+    assert!(fitted["calibrations"]["en-de"]["bands"].is_null(), "too few ratings for a band");
+    fitted["calibrations"]["en-de"]["bands"] = serde_json::json!([[-90.0, -99.0, 0.0], [0.0, -9.0, 0.0]]);
     fs::write(small.at("fit.json"), fitted.to_string()).unwrap();
     let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--quiet"]);
     score.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").arg(tiny("qwen2"));
@@ -248,7 +248,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
         assert!(!knows(&all, &hash), "{hash}");
     }
     // A sample of each file, some of it joined; a larger one reads only what is new.
-    let how = ["--sample", "20", "--joined", "4", "--readings", "kept"];
+    let how = ["--sample", "20+4", "--readings", "kept"];
     let (sample, _) = made("sample.json", &how);
     let n = |fit: &serde_json::Value| fit["made"]["segments"].as_u64().unwrap();
     assert!(n(&sample) < 44 && n(&sample) < n(&all), "{}", n(&sample));
@@ -268,7 +268,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
 fn corrupted_translations_are_learnt_from_and_measured() {
     let small = SmallRun::new(1);
     rated(&small);
-    let of_sample = ["--sample", "100", "--joined", "60", "--readings", "kept"];
+    let of_sample = ["--sample", "100+60", "--readings", "kept"];
     let made = |out: &str, more: &[&str]| {
         let (code, text) = fit(&small, out, &[&of_sample, more].concat());
         assert_eq!(code, 0, "{text}");
@@ -276,9 +276,9 @@ fn corrupted_translations_are_learnt_from_and_measured() {
         (fit, text)
     };
     let (without, text) = made("without.json", &[]);
-    assert!(without["made"]["spoilt"] == 0 && !text.contains("corrupted"), "{text}");
+    assert!(without["made"]["corrupted"] == 0 && !text.contains("corrupted"), "{text}");
     let (with, text) = made("with.json", &["--corrupted", "24"]);
-    let n = with["made"]["spoilt"].as_u64().unwrap();
+    let n = with["made"]["corrupted"].as_u64().unwrap();
     assert!((12..=24).contains(&n), "{n}");
     assert_eq!(with["made"]["segments"], without["made"]["segments"], "they are no rated ones");
     assert!(text.contains("corrupted translations below what they were"), "{text}");

@@ -14,7 +14,7 @@ use tribunal::{
     signature::Signature,
 };
 
-use crate::fakes::{Numbers, TinyJudge, models, panel, segments};
+use crate::fakes::{Numbers, TinyJudge, models, panel, segments, verdicts};
 
 fn options(out: &Path) -> RunConfig {
     RunConfig { command: vec!["tribunal".into(), "score".into()], ..RunConfig::new(out) }
@@ -58,7 +58,7 @@ fn a_run_folder() {
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
     insta::assert_snapshot!(format!("{keys:?}"), @r#"["group", "system", "doc", "seg", "role", "stage", "prompt_sha256", "chat", "sampling", "reply", "tokens", "pieces", "logprobs", "finish", "usage", "seconds"]"#);
     assert_eq!(calls.lines().count(), 14, "two of them about what is too long for the model");
-    assert_eq!(run::verdicts(dir.path()).unwrap(), outcome.records().unwrap());
+    assert_eq!(verdicts(dir.path()), outcome.records().unwrap());
 }
 
 #[test]
@@ -149,10 +149,10 @@ fn what_cannot_be_merged() {
     fs::create_dir(&apart).unwrap();
     fs::copy(parts[0].join("run.json"), apart.join("run.json")).unwrap();
     // Two segments were judged at a time, so the journal may begin with either.
-    let records = run::journal::records(&parts[0].join("journal.jsonl")).unwrap();
-    let one = |(record, _): &&(run::Record, String)| record.doc == "news" && record.system == "zeta";
-    let (_, line) = records.iter().find(one).unwrap();
-    let line = run::journal::with_checksum(&line.replacen("\"score\":-", "\"score\":-1", 1));
+    let mut records = run::journal::records(&parts[0]).unwrap().map(Result::unwrap);
+    let record = records.find(|record| record.doc == "news" && record.system == "zeta").unwrap();
+    let line = run::journal::json(&record).replacen("\"score\":-", "\"score\":-1", 1);
+    let line = run::with_checksum(&line);
     fs::write(apart.join("journal.jsonl"), line + "\n").unwrap();
     insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &apart], "m2"), @"
     `DIR/shard1` and `DIR/apart` hold different verdicts on segment 2 of document `news` and system `zeta`
@@ -244,24 +244,18 @@ fn damage_is_named() {
     ");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_loses_nothing() {
-    struct Full;
-    impl std::io::Write for Full {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-            Err(std::io::ErrorKind::StorageFull.into())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let calls = calls::Calls { file: Full, keeping: CallRetention::Plain, path: "out/calls.jsonl".into() };
-    let mut journal = run::journal::Journal { records: Full, calls, path: "out/journal.jsonl".into() };
-    insta::assert_snapshot!(journal.append(&[], Vec::new()).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"nothing to write");
     let dir = tempfile::tempdir().unwrap();
     let record = go(&segments(), &options(dir.path())).unwrap().records().unwrap().remove(0);
+    let full = || fs::File::options().append(true).open("/dev/full").unwrap();
+    let calls =
+        calls::Calls { file: full(), retention: CallRetention::Plain, path: "out/calls.jsonl".into() };
+    let mut journal = run::journal::Journal { records: full(), calls, path: "out/journal.jsonl".into() };
+    journal.append(&[], Vec::new()).unwrap();
     insta::assert_snapshot!(journal.append(&[record], Vec::new()).unwrap_err(), @"
-    cannot append to `out/journal.jsonl`: no storage space
+    cannot append to `out/journal.jsonl`: No space left on device (os error 28)
     hint: everything judged so far is safe; free some space and run the same command again to continue
     ");
 }

@@ -6,7 +6,10 @@ use std::{fs, path::Path, sync::atomic::Ordering};
 use tribunal::{
     judges::{Grouping, Judge, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
-    run::{self, CallRetention, Error, Outcome, RunConfig, Selection, Shard, Status, Task, merge::Need},
+    run::{
+        self, CallRetention, Error, Outcome, RunConfig, Selection, Shard, Status, Task, call::CallLine,
+        merge::Need,
+    },
     segment::{Corpus, Segment},
     signature::Signature,
 };
@@ -29,12 +32,11 @@ fn bytes(dir: &Path) -> String {
 
 /// The calls of a folder, without what is chance about them: their order and times.
 fn calls(dir: &Path) -> Vec<String> {
-    let mut calls = Vec::new();
-    run::calls::each(dir, |_, call| {
-        let call = run::call::CallLine { seconds: 0.0, usage: Usage::default(), ..call };
-        calls.push(serde_json::to_string(&call).unwrap());
-    })
-    .unwrap();
+    let timeless = |call: Result<CallLine, Error>| {
+        let call = CallLine { seconds: 0.0, usage: Usage::default(), ..call.unwrap() };
+        serde_json::to_string(&call).unwrap()
+    };
+    let mut calls: Vec<String> = run::calls::read(dir).unwrap().map(timeless).collect();
     calls.sort();
     calls
 }

@@ -93,7 +93,7 @@ fn what_cannot_be_counted_in_time_is_extrapolated() {
 #[test]
 fn a_group_that_cannot_be_counted_in_time_is_extrapolated_from_its_first_questions() {
     let (panel, _) = models(Numbers::default());
-    let judge = registry::build("fsp:sentences=on", &Settings::default()).unwrap();
+    let judge = tribunal::replication::build("fsp:sentences=on", &Settings::default()).unwrap();
     let input = [Segment { hypothesis: "Wir gingen. ".repeat(40), ..bank() }];
     let config = options(Path::new("never"));
     let count = |time| {
@@ -175,7 +175,7 @@ fn agents_take_what_was_expected() {
             .on(&["errors detection expert"], &[none]);
         Panel::new(Arc::new(cast.on(&[""], &[error])), Sampling::default())
     };
-    let judge = registry::build("m-mad:shots=0", &Settings::default()).unwrap();
+    let judge = tribunal::replication::build("m-mad:shots=0", &Settings::default()).unwrap();
     let input: Vec<Segment> = segments().into_iter().filter(|s| s.system == "zeta").take(4).collect();
     let plan = plan(&cast(), judge.as_ref(), judge.calls(), &input);
     let (tried, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -238,7 +238,7 @@ fn what_is_expected_lies_between_least_and_most() {
                 ("m-mad", Preset::Strict) => "m-mad:rounds=1",
                 (name, _) => name,
             };
-            let judge = registry::build(request, &settings).unwrap();
+            let judge = tribunal::replication::build(request, &settings).unwrap();
             let panel = Panel::new(engine.clone(), Sampling { seed: 5, ..Sampling::default() });
             expect_within(&format!("{request}, {preset}"), &panel, &judge, &[bank(), document().remove(1)]);
         }
@@ -256,7 +256,7 @@ fn rate_takes_no_less_than_its_least() {
         .on(&["finish_evaluation"], &[evaluate])
         .on(&[""], &[sure]);
     let panel = Panel::new(Arc::new(WithShortest(cast)), Sampling::default());
-    let judge = registry::build("rate", &Settings::default()).unwrap();
+    let judge = tribunal::replication::build("rate", &Settings::default()).unwrap();
     let input: Vec<Segment> = segments().into_iter().filter(|s| s.system == "zeta").take(4).collect();
     let (plan, calls) = expect_within("rate", &panel, &judge, &input);
     assert_eq!((plan.least.calls, calls, plan.most.calls), (4, 12, 4 * 31));

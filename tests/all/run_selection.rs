@@ -8,7 +8,7 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Grouping, Judge, Panel, Settings, Unit, registry},
+    judges::{Grouping, Judge, Panel, Settings, Unit},
     llm::{Chat, Reply, Sampling},
     run::{self, Outcome, RunConfig, Selection, Shard},
     segment::Segment,
@@ -24,7 +24,7 @@ fn options(out: &Path, selection: Selection) -> RunConfig {
 fn fsp(segments: &[Segment], granularity: &str, selection: Selection) -> (String, BTreeSet<String>) {
     let dir = tempfile::tempdir().unwrap();
     let settings = Settings { granularity: Some(granularity.parse().unwrap()), ..Settings::default() };
-    let judge = registry::build("fsp:score=da,shots=0", &settings).unwrap();
+    let judge = tribunal::replication::build("fsp:score=da,shots=0", &settings).unwrap();
     let prompts = Arc::new(Mutex::new(BTreeSet::new()));
     let asked = prompts.clone();
     // Says of a prompt what only this very prompt gets.

@@ -7,7 +7,6 @@ use tribunal::{
     eval::{ModelSpec, Models, Resources, Session, models::load, session::Watch},
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling},
-    run,
 };
 
 use crate::fakes::{self, Rule, SmallRun};
@@ -41,7 +40,7 @@ fn it_judges_one_input_after_the_other() {
         let judged = session.score(&table(dir.path(), &format!("{n}.jsonl"), n), &out, &watch).unwrap();
         assert_eq!(watch.progress(), (n, n));
         assert_eq!(judged.outcome.summary.scored, n);
-        assert_eq!(run::verdicts(&out).unwrap(), judged.outcome.records().unwrap());
+        assert_eq!(fakes::verdicts(&out), judged.outcome.records().unwrap());
     }
     let bad = dir.path().join("bad.jsonl");
     std::fs::write(&bad, "{\"src\": \"\", \"mt\": \"x\"}\n").unwrap();

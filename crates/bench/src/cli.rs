@@ -19,7 +19,7 @@ use crate::{
     engine::{Format, keep_freed, n_threads},
     eval::{InputSpec, JudgeSpec, ModelSpec, Resources, SamplingSpec, input, models},
     files, invariance,
-    judges::{Grouping, LanguageCheck, Preset, registry},
+    judges::{Grouping, LanguageCheck, Preset},
     llm,
     machine::{self, Limits},
     ops::{self, Product},
@@ -385,7 +385,8 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
             ..JudgeSpec::method(args.judge.method.clone())
         };
         let sampling = SamplingSpec { max_tokens: args.max_tokens, ..SamplingSpec::default() };
-        let judge = registry::build(&spec.method, &spec.settings(&sampling, &args.model.model))?.judge;
+        let judge =
+            tribunal_replication::build(&spec.method, &spec.settings(&sampling, &args.model.model))?.judge;
         let groups = groups(&segments, &selection, judge.grouping, 0).into_iter();
         let groups = groups.take(args.groups.unwrap_or(usize::MAX));
         let groups: Vec<Vec<Segment>> = groups.map(|group| group.segments(&segments)).collect();

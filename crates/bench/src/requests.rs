@@ -50,7 +50,7 @@ pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
     let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());
     let asked = groups.iter().flat_map(|group| {
         let doc = format!("{}/{}", group[0].system, group[0].doc);
-        rehearse(judge, &panel, group).into_iter().map(move |question| request(&doc, question))
+        rehearse(judge, &panel, group, None).into_iter().map(move |question| request(&doc, question))
     });
     asked.enumerate().map(|(i, request)| Request { id: i.to_string(), ..request }).collect()
 }

@@ -26,7 +26,13 @@ pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref().and_then(of_llm))
         .or_else(|| error.downcast_ref().and_then(of_device))?;
     let message = error.to_string();
-    let joint = if message.contains("hint: ") { "; " } else { "\nhint: " };
+    let joint = if message.ends_with('?') {
+        " "
+    } else if message.contains("hint: ") {
+        "; "
+    } else {
+        "\nhint: "
+    };
     Some(message + joint + &hint)
 }
 

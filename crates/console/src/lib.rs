@@ -10,10 +10,11 @@ use tribunal_run as run;
 pub mod args;
 pub mod hints;
 pub mod loading;
-pub mod plain;
 pub mod start;
 pub mod stream;
-pub mod table;
 pub mod wrap;
 
-pub use plain::{EscapeControls, plain, plain_json};
+pub use tribunal_core::{
+    plain::{EscapeControls, plain},
+    table,
+};

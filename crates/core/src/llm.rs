@@ -442,15 +442,15 @@ pub enum Error {
     Form(String),
     #[error("the chat template refused the conversation: {0}")]
     Template(String),
-    /// A prompt that is empty or cannot be told from control tokens.
-    #[error("the prompt cannot be used: {0}")]
+    /// A prompt that no template could render: it is empty, or cannot be told from control tokens.
+    #[error("the chat template refused the conversation: {0}")]
     Prompt(String),
     #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for 1 to {}", n_layers.saturating_sub(1))]
     Depth { depth: usize, n_layers: usize },
     /// The answer is determined by the form, not by the model: see [`is_chance`].
     #[error(
-        "the model gives the answer no more probability than tokens drawn at random would have; hint: check that its \
-         weights are whole and its chat template is the right one"
+        "the model gives the answer no more probability than tokens drawn at random would have; hint: are its weights \
+         whole, and is its chat template the right one?"
     )]
     NoSignal,
     /// The reasoning before an answer reached its budget. Unit: tokens.

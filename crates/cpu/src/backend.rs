@@ -19,7 +19,8 @@ use tribunal_model::{
     Config, Error, KvType, Weights,
     angles::Angles,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
+        StepStatus,
     },
     config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -135,6 +136,63 @@ impl Cpu {
     }
 }
 
+impl Runtime for Cpu {
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
+        self.cache = Cache::new(&self.config, n_blocks, kv);
+        self.n_blocks = n_blocks;
+        Ok(())
+    }
+
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error> {
+        self.states = States::new(&self.config, n_slots);
+        Ok(())
+    }
+
+    fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>> {
+        let mut bytes = self.cache.read_blocks(blocks);
+        bytes.extend(state.into_iter().flat_map(|slot| self.states.read(slot)));
+        Some(bytes)
+    }
+
+    fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]) {
+        let n_state = state.map_or(0, |_| self.config.state_bytes());
+        let (of_blocks, of_state) = bytes.split_at(bytes.len() - n_state);
+        self.cache.write_blocks(blocks, of_blocks);
+        if let Some(slot) = state {
+            self.states.write(slot, of_state);
+        }
+    }
+
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error> {
+        let isa = self.compute.tier;
+        Ok(self
+            .rows_of_logits()
+            .zip(wants)
+            .map(|(row, request)| sampler::sample(row, request, isa))
+            .collect())
+    }
+
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+        let of_row = |&(row, ids): &(usize, &[u32])| {
+            let logits = self.logits.chunks_exact(self.config.vocab).nth(row);
+            logits.and_then(|logits| sampler::logprobs(logits, ids, self.compute.tier))
+        };
+        Ok(rows.par_iter().map(of_row).collect())
+    }
+
+    fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
+        Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
+    }
+
+    fn cheap_rows(&self) -> usize {
+        CHEAP_ROWS
+    }
+
+    fn computes_on_threads(&self) -> bool {
+        true
+    }
+}
+
 impl Backend for Cpu {
     type Stream = Floats;
     type Input = Floats;
@@ -178,32 +236,6 @@ impl Backend for Cpu {
 
     fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error> {
         linear.adapt(parts)
-    }
-
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
-        self.cache = Cache::new(&self.config, n_blocks, kv);
-        self.n_blocks = n_blocks;
-        Ok(())
-    }
-
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error> {
-        self.states = States::new(&self.config, n_slots);
-        Ok(())
-    }
-
-    fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>> {
-        let mut bytes = self.cache.read_blocks(blocks);
-        bytes.extend(state.into_iter().flat_map(|slot| self.states.read(slot)));
-        Some(bytes)
-    }
-
-    fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]) {
-        let n_state = state.map_or(0, |_| self.config.state_bytes());
-        let (of_blocks, of_state) = bytes.split_at(bytes.len() - n_state);
-        self.cache.write_blocks(blocks, of_blocks);
-        if let Some(slot) = state {
-            self.states.write(slot, of_state);
-        }
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, Error> {
@@ -411,34 +443,5 @@ impl Backend for Cpu {
             self.logits.par_chunks_mut(self.config.vocab).for_each(|row| softmax::softcap(isa, row, cap));
         }
         Ok(LogitsStatus::Ready)
-    }
-
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error> {
-        let isa = self.compute.tier;
-        Ok(self
-            .rows_of_logits()
-            .zip(wants)
-            .map(|(row, request)| sampler::sample(row, request, isa))
-            .collect())
-    }
-
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
-        let of_row = |&(row, ids): &(usize, &[u32])| {
-            let logits = self.logits.chunks_exact(self.config.vocab).nth(row);
-            logits.and_then(|logits| sampler::logprobs(logits, ids, self.compute.tier))
-        };
-        Ok(rows.par_iter().map(of_row).collect())
-    }
-
-    fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
-        Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
-    }
-
-    fn cheap_rows(&self) -> usize {
-        CHEAP_ROWS
-    }
-
-    fn computes_on_threads(&self) -> bool {
-        true
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tribunal_core::random::SplitMix;
 
 mod bits;
+mod candle;
 mod experts;
 mod numbers;
 mod seeded;

@@ -69,7 +69,7 @@ impl Gpu {
 
     fn runs(&self, tile: &Tile) -> bool {
         let its_own = !matches!(tile.kernels, Kernels::Wgmma | Kernels::Tma) || self.capability() == HOPPER;
-        its_own && tile.kernels <= self.products_by() && tile.shared_bytes as usize <= self.shared_bytes()
+        its_own && tile.kernels <= self.products_by && tile.shared_bytes as usize <= self.shared_bytes()
     }
 }
 

@@ -244,16 +244,16 @@ impl Places {
         let beside = usize::from(beside_dense) * hidden;
         let (mixed, mixed_out) = sizes.delta_net.map_or((0, 0), |sizes| (sizes.mixed(), sizes.values));
         let n_logprobs = wanted * LOGPROBS;
-        let alternatives: [&[&[(Slot, usize)]]; 23] = [
-            &[&[(Slot::Numbers, 4 * numbers)]],
-            &[&[(Slot::Stream, 4 * rows * hidden)]],
-            &[&[(Slot::WantedStream, 4 * wanted * hidden)]],
-            &[&[(Slot::Normed, 2 * rows * hidden)]],
-            &[
+        Self { slots: [(0, 0); N_SLOTS], pieces: Vec::new(), bytes: 0 }
+            .slot(Slot::Numbers, 4 * numbers)
+            .slot(Slot::Stream, 4 * rows * hidden)
+            .slot(Slot::WantedStream, 4 * wanted * hidden)
+            .slot(Slot::Normed, 2 * rows * hidden)
+            .shared(&[
                 &[(Slot::Product, 4 * product.max(wanted * own_logits))],
                 &[(Slot::Splits, 4 * splits * queries), (Slot::Peaks, 8 * splits * n_heads)],
-            ],
-            &[
+            ])
+            .shared(&[
                 &[
                     (Slot::Queries, 2 * rows * queries),
                     (Slot::WantedQueries, 2 * wanted * queries),
@@ -267,48 +267,48 @@ impl Places {
                     (Slot::ExpertOutputs, 4 * pairs * own_hidden),
                 ],
                 &[(Slot::Mixed, 4 * rows * mixed), (Slot::MixedOut, 2 * rows * mixed_out)],
-            ],
-            &[&[(Slot::Sums, 4 * sums)]],
-            &[&[(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)]],
-            &[&[(Slot::Panel, extra.panel)]],
-            &[&[(Slot::Hidden, 4 * items * extra.ranks * ITEM_ROWS)]],
-            &[&[(Slot::Noted, 4 * rows.min(NOTED_ROWS) * hidden)]],
-            &[&[
+            ])
+            .slot(Slot::Sums, 4 * sums)
+            .slot(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)
+            .slot(Slot::Panel, extra.panel)
+            .slot(Slot::Hidden, 4 * items * extra.ranks * ITEM_ROWS)
+            .slot(Slot::Noted, 4 * rows.min(NOTED_ROWS) * hidden)
+            .shared(&[&[
                 (Slot::Wants, (wanted * (WANT_BYTES + 4 * vocab.div_ceil(32))).max(n_logprobs * WANT_BYTES)),
                 (Slot::Choices, n_logprobs * CHOICE_BYTES),
                 (Slot::Found, n_logprobs.min(FOUND_AT_ONCE).max(wanted) * FOUND_BYTES),
-            ]],
-            &[&[(Slot::Chosen, 4 * pairs)]],
-            &[&[(Slot::ChosenWeights, 4 * pairs)]],
-            &[&[(Slot::PairPlaces, 4 * pairs)]],
-            &[&[(Slot::PairRows, 4 * pairs)]],
-            &[&[(Slot::ExpertStarts, 4 * has_experts * (n + 1))]],
-            &[&[(Slot::SharedFactors, 4 * has_experts * rows)]],
-            &[&[(Slot::GateTiles, tiles)]],
-            &[&[(Slot::DownTiles, tiles)]],
-            &[&[(Slot::Beside, 4 * rows * beside)]],
-            &[&[(Slot::Whole, 2 * rows * widest)]],
-            &[&[(Slot::Logits, 4 * wanted * all_logits)]],
-        ];
-        Self::laid_out(&alternatives)
+            ]])
+            .slot(Slot::Chosen, 4 * pairs)
+            .slot(Slot::ChosenWeights, 4 * pairs)
+            .slot(Slot::PairPlaces, 4 * pairs)
+            .slot(Slot::PairRows, 4 * pairs)
+            .slot(Slot::ExpertStarts, 4 * has_experts * (n + 1))
+            .slot(Slot::SharedFactors, 4 * has_experts * rows)
+            .slot(Slot::GateTiles, tiles)
+            .slot(Slot::DownTiles, tiles)
+            .slot(Slot::Beside, 4 * rows * beside)
+            .slot(Slot::Whole, 2 * rows * widest)
+            .slot(Slot::Logits, 4 * wanted * all_logits)
     }
 
-    /// Pieces one after another, each as long as the longest of its alternatives: slots with their bytes.
-    fn laid_out(pieces_of_slots: &[&[&[(Slot, usize)]]]) -> Self {
-        let (mut slots, mut pieces, mut end) = ([(0, 0); N_SLOTS], Vec::new(), 0);
-        for alternatives in pieces_of_slots {
-            let first = end;
-            pieces.push(first);
-            for alternative in *alternatives {
-                let mut at = first;
-                for &(slot, bytes) in *alternative {
-                    slots[slot as usize] = (at, bytes);
-                    at += bytes.next_multiple_of(ALIGNED);
-                }
-                end = end.max(at);
+    /// Adds a piece of one slot.
+    fn slot(self, slot: Slot, bytes: usize) -> Self {
+        self.shared(&[&[(slot, bytes)]])
+    }
+
+    /// Adds a piece that is as long as the longest of its alternatives, each slots with their bytes.
+    fn shared(mut self, alternatives: &[&[(Slot, usize)]]) -> Self {
+        let first = self.bytes;
+        self.pieces.push(first);
+        for alternative in alternatives {
+            let mut at = first;
+            for &(slot, bytes) in *alternative {
+                self.slots[slot as usize] = (at, bytes);
+                at += bytes.next_multiple_of(ALIGNED);
             }
+            self.bytes = self.bytes.max(at);
         }
-        Self { slots, pieces, bytes: end }
+        self
     }
 
     /// Bytes of a slot.

@@ -14,6 +14,7 @@ mod mix;
 mod multiply;
 mod norm;
 mod room;
+mod runtime;
 mod tail;
 mod values;
 
@@ -22,7 +23,7 @@ pub(super) use multiply::inputs;
 pub(super) use norm::Add;
 pub use values::{Queries, Values};
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::CudaStream;
 
@@ -39,24 +40,19 @@ use super::{
     rope_table::RopeTable,
     shard::Shard,
     step_upload::StepUpload,
-    tail::Wants,
     tensor_map::TensorMap,
     tiles,
     weight_upload::WeightUpload,
     weights::{Linear, Table, embed_kernel},
 };
 use tribunal_model::{
-    self as model, Config, KvType, Weights,
+    self as model, Config, Weights,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
     },
     config::{self, Attention, AttentionKind},
-    sampler::{SampleRequest, SampledToken},
-    step::{Step, StepLimits},
+    step::Step,
 };
-
-/// Rows up to which a step's time is that of reading the weights.
-const CHEAP_ROWS: usize = 64;
 
 /// A GPU with one model's cache and the current step.
 pub struct Cuda {
@@ -131,7 +127,7 @@ impl Cuda {
             sliding_angles: whole.sliding.as_ref().filter(|_| whole.has_sliding_angles()).map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
-            graphs: (gpu.records() && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
+            graphs: (gpu.graphs && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
             moved: false,
             logits: None,
             noted: tail::Noted::default(),
@@ -180,10 +176,15 @@ impl Cuda {
     ) -> Result<(), Error> {
         // Where several GPUs share a model, kernels wait for other GPUs' too.
         let start =
-            if self.gpu.starts_early() && self.shard == Shard::WHOLE { Start::Early } else { Start::After };
+            if self.gpu.dependent_launch && self.shard == Shard::WHOLE { Start::Early } else { Start::After };
         let stream = (self.stream.cu_stream(), start);
         // SAFETY: the same conditions on `maps` and `arguments`; `stream` is alive as long as this backend.
         unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
+    }
+
+    /// The way of weights to the device.
+    fn upload(&self) -> MutexGuard<'_, WeightUpload> {
+        self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The address of the step's numbers.
@@ -226,28 +227,16 @@ impl Backend for Cuda {
     type DeltaNet = DeltaNet;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
-        let mut upload = self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(upload.floats(&values)?)
+        Ok(self.upload().floats(&values)?)
     }
 
     fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, model::Error> {
-        Table::load(
-            weights,
-            name,
-            shape,
-            self.shard,
-            &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
-        )
+        Table::load(weights, name, shape, self.shard, &mut self.upload())
     }
 
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
-        let linear = Linear::load(
-            weights,
-            matrices,
-            self.shard,
-            self.config.delta_net.as_ref(),
-            &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
-        )?;
+        let delta_net = self.config.delta_net.as_ref();
+        let linear = Linear::load(weights, matrices, self.shard, delta_net, &mut self.upload())?;
         self.add_linear(&linear);
         Ok(linear)
     }
@@ -258,13 +247,8 @@ impl Backend for Cuda {
         module: &str,
         experts: &config::Experts,
     ) -> Result<Self::Experts, model::Error> {
-        let experts = Experts::load(
-            weights,
-            module,
-            (experts, self.config.hidden),
-            self.shard,
-            &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
-        )?;
+        let shape = (experts, self.config.hidden);
+        let experts = Experts::load(weights, module, shape, self.shard, &mut self.upload())?;
         self.add_experts(&experts);
         Ok(experts)
     }
@@ -281,33 +265,9 @@ impl Backend for Cuda {
 
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
         self.forget_recordings(); // they name a table that moves
-        to.adapters.push(
-            parts,
-            &to.outputs,
-            self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner),
-        )?;
+        to.adapters.push(parts, &to.outputs, &mut self.upload())?;
         self.adapts(to);
         Ok(())
-    }
-
-    fn step_bytes(&self, most: StepLimits) -> usize {
-        self.bytes_of_steps(most)
-    }
-
-    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
-        Ok(self.make_room(most)?)
-    }
-
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
-        Ok(self.make_cache(n_blocks, kv)?)
-    }
-
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
-        self.make_states(n_slots)
-    }
-
-    fn take_proven(&mut self, proven: bool) {
-        self.gpu = if proven { self.own.proven() } else { self.own.clone() };
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
@@ -464,37 +424,5 @@ impl Backend for Cuda {
         }
         self.logits = Some(logits.at());
         Ok(LogitsStatus::Ready)
-    }
-
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
-        let mut choices = vec![None; wants.len()];
-        let wants = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)], self.config.vocab);
-        if let Some(logits) = self.logits.filter(|_| !wants.rows.is_empty()) {
-            for (&row, choice) in wants.rows.iter().zip(self.choose(logits, &wants)?) {
-                choices[row] = choice;
-            }
-        }
-        Ok(choices)
-    }
-
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
-        Ok(self.logprobs_of(rows)?)
-    }
-
-    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
-        let Some(logits) = self.logits else { return Ok(Vec::new()) };
-        self.here()?;
-        let row = self.config.vocab * 4;
-        let bytes = self.fetch(logits, self.plan.n_wanted * row)?;
-        let floats = |row: &[u8]| row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        Ok(bytes.chunks_exact(row).map(floats).collect())
-    }
-
-    fn cheap_rows(&self) -> usize {
-        CHEAP_ROWS
-    }
-
-    fn computes_on_threads(&self) -> bool {
-        false
     }
 }

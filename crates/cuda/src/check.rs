@@ -362,10 +362,10 @@ impl Gpu {
 /// and is recorded.
 fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, tribunal_model::Error> {
     let blocks_of = |n: usize| (n + ANSWER).div_ceil(BLOCK);
-    model.reserve(PROMPTS.iter().map(|&n| blocks_of(n)).sum(), KvType::Bf16)?;
+    model.runtime_mut().reserve(PROMPTS.iter().map(|&n| blocks_of(n)).sum(), KvType::Bf16)?;
     let has_states = model.config().delta_net.is_some();
     if has_states {
-        model.reserve_states(PROMPTS.len())?;
+        model.runtime_mut().reserve_states(PROMPTS.len())?;
     }
     let mut all = Vec::new();
     for step in 0..=ANSWER {
@@ -393,7 +393,7 @@ fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, tribunal_model::Error>
             Vec::new(),
         );
         model.run(step)?;
-        all.push(model.logits()?.concat());
+        all.push(model.runtime().logits()?.concat());
     }
     Ok(all)
 }

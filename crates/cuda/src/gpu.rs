@@ -44,15 +44,15 @@ impl std::fmt::Display for KernelSet {
 pub struct Gpu {
     inner: Arc<Inner>,
     /// True if sequences that share a prefix read its keys together.
-    cascade: bool,
+    pub(super) cascade: bool,
     /// True if small steps of a known layout are recorded and launched as a whole.
-    graphs: bool,
+    pub(super) graphs: bool,
     /// True if a step's kernels may start before the one before them has ended.
-    dependent_launch: bool,
+    pub(super) dependent_launch: bool,
     /// True if the buffers of a step are allocations of their own.
-    apart: bool,
+    pub(super) apart: bool,
     /// The kernels that products are chosen from.
-    products_by: products::Kernels,
+    pub(super) products_by: products::Kernels,
     /// True if attention is computed by the plain kernels.
     plain_attention: bool,
 }
@@ -264,27 +264,6 @@ impl Gpu {
 
     pub(super) fn count_whole_step(&self) {
         self.inner.whole_steps.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn records(&self) -> bool {
-        self.graphs
-    }
-
-    /// Returns true if a step's kernels may be started before the one before them has ended.
-    pub(super) fn starts_early(&self) -> bool {
-        self.dependent_launch
-    }
-
-    pub(super) fn is_apart(&self) -> bool {
-        self.apart
-    }
-
-    pub(super) fn products_by(&self) -> products::Kernels {
-        self.products_by
-    }
-
-    pub(super) fn cascades(&self) -> bool {
-        self.cascade
     }
 
     /// Makes it the current context of this thread.

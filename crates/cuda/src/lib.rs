@@ -192,6 +192,7 @@ impl Error {
     }
 
     /// This error with the number of the GPU, one of several.
+    #[must_use]
     pub fn on_card(self, ordinal: usize) -> Self {
         match self {
             Self::Memory { what, wanted, free, hint } => {

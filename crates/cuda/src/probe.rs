@@ -121,7 +121,7 @@ impl Gpu {
         let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let launch =
-                products::launch(self.products_by(), products.kind, [m, n, k], products::k_slice(n, k));
+                products::launch(self.products_by, products.kind, [m, n, k], products::k_slice(n, k));
             products.seconds(m, &launch)
         };
         rows.iter().map(of_rows).collect()
@@ -141,7 +141,7 @@ impl Gpu {
     ) -> Result<Vec<(&'static str, f64)>, Error> {
         let products = Products::new(self, config, Format::Bf16, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
-            let launches = measured::candidates(self.products_by(), [m, n, k], products::k_slice(n, k));
+            let launches = measured::candidates(self.products_by, [m, n, k], products::k_slice(n, k));
             let mut fastest = ("", f64::INFINITY);
             for launch in launches {
                 let seconds = products.seconds(m, &launch)?;

@@ -98,7 +98,7 @@ impl Ranks {
             open((card, gpu)).map_err(|error: Error| error.on_card(gpu.ordinal()))
         };
         let cards = group.gpus().iter().enumerate().map(name).collect::<Result<Vec<Card>, Error>>()?;
-        let records = group.gpus().iter().all(super::Gpu::records);
+        let records = group.gpus().iter().all(|gpu| gpu.graphs);
         let graphs = cards.first().filter(|_| records).map(|first| Graphs::new(first.cuda.stream()));
         let detour = (!group.has_peers()).then(|| Detour::new(&group.gpus()[0])).transpose()?;
         Ok(Self { cards, whole: whole.clone(), graphs, detour })

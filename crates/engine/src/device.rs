@@ -181,13 +181,7 @@ impl Device {
         self.map(|gpu| gpu.with_kernels(set))
     }
 
-    /// This device with every kernel of a GPU started when the one before it has ended. It moves no bit; for
-    /// finding faults.
-    #[must_use]
-    pub fn without_dependent_launch(self) -> Self {
-        self.map(Gpu::without_dependent_launch)
-    }
-
+    /// This device with each of its GPUs changed.
     fn map(self, change: impl Fn(&Gpu) -> Gpu) -> Self {
         match self {
             Self::Cpu => Self::Cpu,

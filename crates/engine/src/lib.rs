@@ -331,7 +331,7 @@ impl Engine {
     fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
         let context = self.loaded.facts.context;
         if prompt == 0 {
-            return Err(llm::Error::Prompt("it is empty".into()));
+            return Err(llm::Error::Prompt("the prompt is empty".into()));
         }
         if prompt + answer > context {
             return Err(llm::Error::TooLong { prompt, answer, context });

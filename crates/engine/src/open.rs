@@ -140,7 +140,7 @@ fn ready(
     }
     let mut model = loaded(device, weights, adapters, options)?;
     let (n_tokens, most) = largest_step(&*model, shares, free()?, options)?;
-    model.prepare(most)?;
+    model.runtime_mut().prepare(most)?;
     let room = cache(&mut *model, shares, free()?, options)?;
     let (kv_bytes, Room { n_blocks, n_slots }) = (room.bytes(shares), room);
     Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
@@ -193,8 +193,8 @@ impl Room {
     }
 
     fn reserve(self, model: &mut dyn Model, options: &Options) -> Result<(), model::Error> {
-        model.reserve(self.n_blocks, options.kv)?;
-        if self.n_slots > 0 { model.reserve_states(self.n_slots) } else { Ok(()) }
+        model.runtime_mut().reserve(self.n_blocks, options.kv)?;
+        if self.n_slots > 0 { model.runtime_mut().reserve_states(self.n_slots) } else { Ok(()) }
     }
 }
 
@@ -226,7 +226,7 @@ fn largest_step(
     let mut least = 0;
     for n_tokens in memory::step_tokens(options) {
         let most = memory::step_limits(config.into(), n_tokens, options.n_rows, context);
-        least = model.step_bytes(most) + memory::SPARE;
+        least = model.runtime().step_bytes(most) + memory::SPARE;
         if least + cache <= free {
             return Ok((n_tokens, most));
         }

@@ -125,8 +125,11 @@ impl Worker {
     /// Runs until all senders are dropped.
     pub fn run(mut self) {
         while self.receive() {
-            let step =
-                if self.model.computes_on_threads() { spin_workers(|| self.step()) } else { self.step() };
+            let step = if self.model.runtime().computes_on_threads() {
+                spin_workers(|| self.step())
+            } else {
+                self.step()
+            };
             if let Err(error) = step {
                 return self.fail(&error);
             }
@@ -153,7 +156,7 @@ impl Worker {
         self.append_states(&mut scheduled, &depths);
         let requests: Vec<SampleRequest> =
             scheduled.iter().flat_map(|scheduled| scheduled.requests.iter().cloned()).collect();
-        match self.model.take(&requests) {
+        match self.model.runtime().take(&requests) {
             Ok(sampled) => {
                 self.scheduler.computed(batch);
                 self.save_prefixes();
@@ -181,11 +184,11 @@ impl Worker {
             return Ok(());
         }
         self.unchecked = 0;
-        let first = self.model.logits().map_err(|error| stopped(&error))?;
+        let first = self.model.runtime().logits().map_err(|error| stopped(&error))?;
         self.model
             .run_proven(model_step(batch).at_depths(depths.iter().copied()))
             .map_err(|error| stopped(&error))?;
-        let second = self.model.logits().map_err(|error| stopped(&error))?;
+        let second = self.model.runtime().logits().map_err(|error| stopped(&error))?;
         let n_rows = second.len();
         for (row, (first, second)) in first.iter().zip(&second).enumerate() {
             let differs = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
@@ -232,7 +235,7 @@ impl Worker {
         }
         let Some(bytes) = saving.find(prefix) else { return self.scheduler.keep_state_after(prefix) };
         if let Some((n_known, Stored { blocks, state })) = self.scheduler.restore(prefix) {
-            self.model.write_prefix(&blocks, state, &bytes[n_known * saving.block_bytes()..]);
+            self.model.runtime_mut().write_prefix(&blocks, state, &bytes[n_known * saving.block_bytes()..]);
         }
     }
 
@@ -241,7 +244,7 @@ impl Worker {
         let Self { saving: Some(saving), scheduler, model, .. } = self else { return };
         saving.save(|prefix| {
             let Stored { blocks, state } = scheduler.stored(prefix)?;
-            model.read_prefix(&blocks, state)
+            model.runtime().read_prefix(&blocks, state)
         });
     }
 
@@ -313,7 +316,7 @@ impl Worker {
     fn finish(&mut self, scheduled: Vec<Scheduled>, sampled: &[Option<SampledToken>]) {
         // Beside prompts no row is cheap.
         let n_rows = scheduled.len() + self.prompt_rows;
-        let n_drafts = if self.drafts { draft::share(n_rows, self.model.cheap_rows()) } else { 0 };
+        let n_drafts = if self.drafts { draft::share(n_rows, self.model.runtime().cheap_rows()) } else { 0 };
         let model = &*self.model;
         let of_several = score_rows(model, &scheduled);
         let take = |Scheduled { id, mut answer, first, requests, .. }: Scheduled| {
@@ -381,7 +384,7 @@ fn score_rows(model: &dyn Model, scheduled: &[Scheduled]) -> HashMap<usize, Logp
 fn logprobs_of(model: &dyn Model, rows: &[(usize, &[u32])]) -> Vec<Logprobs> {
     let failed = |error: model::Error| llm::Error::Engine(error.to_string());
     let none = || failed(model::Error::Step("the logits are not numbers".into()));
-    match model.logprobs(rows) {
+    match model.runtime().logprobs(rows) {
         Ok(logprobs) => logprobs.into_iter().map(|logprobs| logprobs.ok_or_else(none)).collect(),
         Err(error) => vec![Err(failed(error)); rows.len()],
     }

@@ -139,7 +139,7 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
 /// The judge of a specification, for any input with or without references.
 fn unchecked(spec: &Spec, has_references: bool) -> Result<Built> {
     let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-    Ok(registry::build(&spec.judge.method, &Settings { has_references, ..settings })?)
+    Ok(tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?)
 }
 
 /// A judge and its input, checked against each other. No model is loaded.
@@ -325,7 +325,7 @@ impl Evaluation {
             Some(out) if out.as_os_str().is_empty() => Err(Error::EmptyFolder),
             Some(out) => Ok(out.clone()),
             None => {
-                let input = InputId::of(&self.input.segments, &self.input.selection)?;
+                let input = InputId::new(&self.input.segments, &self.input.selection)?;
                 Ok(default_out(signature, &input, self.spec.output.shard.unwrap_or(Shard::WHOLE)))
             }
         }

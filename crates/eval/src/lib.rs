@@ -14,7 +14,9 @@
 //! let evaluation = Evaluation::new(spec)?;
 //! let models = evaluation.load()?;
 //! let outcome = evaluation.run(&models, &Invocation::default())?;
-//! outcome.each_record(|record| Ok(println!("{:?}", record.score)))?;
+//! for record in outcome.each_record()? {
+//!     println!("{:?}", record?.score);
+//! }
 //! # Ok(())
 //! # }
 //! ```

@@ -74,7 +74,7 @@ fn prompts(panel: &Panel, judge: &Judge, segment: Segment, text: &str) -> Vec<(R
         let ids = panel.llm(role).counter()?.prompt_ids(&chat).ok()??;
         Some((role, ids))
     };
-    rehearse_unanswered(judge, panel, &[segment]).into_iter().filter_map(ids).collect()
+    rehearse_unanswered(judge, panel, &[segment], None).into_iter().filter_map(ids).collect()
 }
 
 fn n_shared(a: &[u32], b: &[u32]) -> usize {
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        judges::{Settings, registry},
+        judges::Settings,
         llm::{Chat, Counter, Error, Llm, Reply, ResponseFormat, Sampling, Scored},
         segment::lang::parse_pair,
     };
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn found(method: &str, pairs: &[&str], least: usize) -> Vec<String> {
-        let built = registry::build(method, &Settings::default()).unwrap();
+        let built = tribunal_replication::build(method, &Settings::default()).unwrap();
         let panel = Panel::new(Arc::new(Letters), Sampling::default());
         let prefixes = of_judge(&panel, &built.judge, &segments(pairs)[..], least);
         let text = |ids: &Vec<u32>| ids.iter().filter_map(|&id| char::from_u32(id)).collect();

@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     evaluation::Input,
     input,
-    judges::{LanguageCheck, Role, registry},
+    judges::{Role, registry},
     models::adapter,
     provenance,
     run::{RunFile, Selection, description::InputId, input as kept, materials},
@@ -71,10 +71,6 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
     let mut spec = given.clone();
     spec.models = located(&run, &given.models);
     apply(&mut spec, changes);
-    // Older runs made no such check, and their commands do not mention it.
-    if run.signature.get(LanguageCheck::FIELD).is_none() {
-        spec.judge.language_check = LanguageCheck::Off;
-    }
     let input = match kept::read(dir, &run)? {
         Some((segments, selection)) => Input { segments, selection, notes: Vec::new() },
         None if changes.allow_files => reread(&run, &spec)?,
@@ -156,7 +152,7 @@ fn reread(run: &RunFile, spec: &Spec) -> Result<Input> {
     let Streamed { segments, notes } =
         input::stream_any(&from).map_err(|error| Error::InputNotFound(Box::new(error)))?;
     let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
-    let here = InputId::of(&segments, &selection)?;
+    let here = InputId::new(&segments, &selection)?;
     if here != run.input {
         return Err(Error::InputChanged { there: Box::new(run.input.clone()), here: Box::new(here) });
     }

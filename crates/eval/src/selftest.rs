@@ -11,7 +11,7 @@ use crate::{
     engine::{Engine, Isa},
     error::{Error, Result},
     files,
-    judges::{self, Panel, Settings, Verdict, panel::Call, registry},
+    judges::{self, Panel, Settings, Verdict, panel::Call},
     llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored},
     models,
     segment::{Lang, Segment},
@@ -121,7 +121,7 @@ pub fn judged(isa: Isa) -> Result<Vec<Line>> {
         max_tokens: Some(BUDGET),
         ..Settings::default()
     };
-    let judge = registry::build(METHOD, &settings)?;
+    let judge = tribunal_replication::build(METHOD, &settings)?;
     let verdicts = judge.judge(&panel, &segments());
     let calls = panel.take_calls();
     let line = |(idx, verdict)| line(idx, verdict, &calls);

@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::{
     error::Result,
     evaluation::{Evaluation, Invocation},
-    judges::registry,
     llm::CancellationToken,
     models::{ModelLoader, Models, adapter},
     run::{Outcome, Writing},
@@ -58,7 +57,7 @@ impl Session {
     pub fn open(spec: Spec, invocation: Invocation, load: ModelLoader) -> Result<Self> {
         // Before the model is loaded, which can take minutes.
         let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-        registry::build(&spec.judge.method, &settings)?;
+        tribunal_replication::build(&spec.judge.method, &settings)?;
         let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
         Ok(Self { spec, invocation, models })
     }

@@ -5,16 +5,15 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "clap")]
-use crate::values;
 use crate::{
     KernelSet,
     engine::{Activations, KvType},
-    judges::{Aggregate, Granularity, LanguageCheck, Preset, Role, Settings},
+    judges::{Aggregate, Granularity, LanguageCheck, Preset, Role, Settings, setup},
     llm::Sampling,
     run::{CallRetention, Shard},
     segment::{Lang, lang},
     signature::Signature,
+    values::{self, variables},
 };
 
 /// The model that judges by default.
@@ -149,7 +148,7 @@ pub struct JudgeSpec {
     pub shots: Option<PathBuf>,
     /// Judge each unit N times, at consecutive seeds, and merge the verdicts: HOW is mean, reciprocal-rank or
     /// mbr
-    #[cfg_attr(feature = "clap", arg(long, default_value = "1", value_name = "N[:HOW]", value_parser = values::samples))]
+    #[cfg_attr(feature = "clap", arg(long, default_value = "1", value_name = "N[:HOW]"))]
     pub samples: Samples,
     /// Refuse files in another language than the pair's, mark segments that are not translated: on or off
     #[cfg_attr(feature = "clap", arg(long, default_value = "on", value_name = "on|off"))]
@@ -162,6 +161,20 @@ pub struct JudgeSpec {
 pub struct Samples {
     pub n: usize,
     pub aggregate: Aggregate,
+}
+
+impl FromStr for Samples {
+    type Err = String;
+
+    /// Reads `N` or `N:HOW`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (n, aggregate) = text.split_once(':').map_or((text, None), |(n, aggregate)| (n, Some(aggregate)));
+        let aggregate = aggregate.map_or_else(|| Ok(Aggregate::default()), str::parse);
+        Ok(Self {
+            n: values::up_to(n, 1000)?,
+            aggregate: aggregate.map_err(|e: setup::Error| e.to_string())?,
+        })
+    }
 }
 
 impl Default for JudgeSpec {
@@ -408,7 +421,7 @@ pub struct Resources {
     pub prefix_cache: bool,
     /// Disk space for the keys and values of methods' instructions and examples, which later runs on a CPU
     /// read; 0: none are saved. Unit: bytes
-    #[cfg_attr(feature = "clap", arg(skip = values::variables::saved_prefixes()))]
+    #[cfg_attr(feature = "clap", arg(skip = variables::saved_prefixes()))]
     pub saved_prefixes: u64,
     /// Disable speculative decoding
     #[cfg_attr(feature = "clap", arg(long = "no-drafts", hide = true, action = clap::ArgAction::SetFalse))]
@@ -416,19 +429,16 @@ pub struct Resources {
     /// Disable CUDA graphs; results are the same
     #[cfg_attr(feature = "clap", arg(long = "no-graphs", hide = true, action = clap::ArgAction::SetFalse))]
     pub graphs: bool,
-    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync), plain (reference);
-    /// results are the same
+    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync, no dependent launch),
+    /// plain (reference); results are the same
     #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::word::<KernelSet>))]
     pub gpu_kernels: KernelSet,
-    /// Disable programmatic dependent launch of CUDA kernels; results are the same
-    #[cfg_attr(feature = "clap", arg(long = "no-dependent-launch", hide = true, action = clap::ArgAction::SetFalse))]
-    pub dependent_launch: bool,
     /// A GPU's step that takes so long, and many times what was expected, ends the run; 0: none does. Unit:
     /// seconds
-    #[cfg_attr(feature = "clap", arg(skip = values::variables::step_limit()))]
+    #[cfg_attr(feature = "clap", arg(skip = variables::step_limit()))]
     pub hung_after: f64,
     /// One step in so many is computed a second time on a GPU, to compare; 0: none
-    #[cfg_attr(feature = "clap", arg(skip = values::variables::step_check()))]
+    #[cfg_attr(feature = "clap", arg(skip = variables::step_check()))]
     pub recheck_every: usize,
     /// Which CPU kernels run. A name, since those of another machine's run may be missing on this one
     #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::tier))]
@@ -449,22 +459,16 @@ impl Default for Resources {
             batch: None,
             threads: None,
             prefix_cache: true,
-            saved_prefixes: SAVED_PREFIXES,
+            saved_prefixes: variables::DISK,
             drafts: true,
             graphs: true,
             gpu_kernels: KernelSet::default(),
-            dependent_launch: true,
-            hung_after: HUNG_AFTER,
-            recheck_every: RECHECK_EVERY,
+            hung_after: variables::HUNG_AFTER,
+            recheck_every: variables::RECHECK_EVERY,
             cpu_tier: "auto".into(),
         }
     }
 }
-
-/// Defaults of [`Resources`] that no option sets.
-pub(crate) const SAVED_PREFIXES: u64 = 4 << 30;
-pub(crate) const HUNG_AFTER: f64 = 30.0;
-pub(crate) const RECHECK_EVERY: usize = 4096;
 
 /// The run folder and what it keeps.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -510,5 +514,22 @@ mod tests {
         assert_eq!((least.judge.samples.n, least.models.model.as_str()), (1, DEFAULT_MODEL));
         let wrong = serde_json::from_str::<Spec>("{\"judge\":{\"metod\":\"fsp\"}}").unwrap_err().to_string();
         assert!(wrong.contains("unknown field `metod`"), "{wrong}");
+    }
+
+    #[test]
+    fn devices() {
+        for right in ["auto", "cpu", "cuda", "cuda:3", "cuda:0,2"] {
+            assert_eq!(right.parse().map(|device: DeviceRequest| device.to_string()).as_deref(), Ok(right));
+        }
+        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "CUDA"] {
+            assert!(wrong.parse::<DeviceRequest>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_of_number_formats() {
+        assert_eq!((values::word("half"), values::word("bfloat16")), (Ok(Dtype::F16), Ok(Dtype::Bf16)));
+        let said = values::word::<Dtype>("int8").unwrap_err();
+        assert!(said.contains("`int8`") && said.contains("`bf16`"), "{said}");
     }
 }

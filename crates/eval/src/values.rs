@@ -4,8 +4,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use crate::{
     engine::Isa,
-    judges::{Aggregate, Role, setup},
-    spec::Samples,
+    judges::{Role, setup},
 };
 
 pub mod variables;
@@ -85,7 +84,10 @@ pub fn positive(text: &str) -> Result<usize, String> {
 }
 
 /// A whole number from 1 to some most.
-fn up_to(text: &str, most: usize) -> Result<usize, String> {
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn up_to(text: &str, most: usize) -> Result<usize, String> {
     let n = positive(text)?;
     if n <= most { Ok(n) } else { Err(format!("it must be at most {most}")) }
 }
@@ -128,16 +130,6 @@ pub fn hits(text: &str) -> Result<usize, String> {
 /// The expected form, where the text has another.
 pub fn resamples(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
-}
-
-/// `N` or `N:HOW`: the number of samples per unit and how they are aggregated.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn samples(text: &str) -> Result<Samples, String> {
-    let (n, aggregate) = text.split_once(':').map_or((text, None), |(n, aggregate)| (n, Some(aggregate)));
-    let aggregate = aggregate.map_or_else(|| Ok(Aggregate::default()), str::parse);
-    Ok(Samples { n: up_to(n, 1000)?, aggregate: aggregate.map_err(|e: setup::Error| e.to_string())? })
 }
 
 /// Tokens of an answer: more than the context of any model is surely a typo.
@@ -191,7 +183,6 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{DeviceRequest, Dtype};
 
     #[test]
     fn sizes() {
@@ -202,22 +193,5 @@ mod tests {
         for wrong in ["", "G", "-1G", "2X", "nan", "2"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn devices() {
-        for right in ["auto", "cpu", "cuda", "cuda:3", "cuda:0,2"] {
-            assert_eq!(right.parse().map(|device: DeviceRequest| device.to_string()).as_deref(), Ok(right));
-        }
-        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "CUDA"] {
-            assert!(wrong.parse::<DeviceRequest>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn names_of_number_formats() {
-        assert_eq!((word("half"), word("bfloat16")), (Ok(Dtype::F16), Ok(Dtype::Bf16)));
-        let said = word::<Dtype>("int8").unwrap_err();
-        assert!(said.contains("`int8`") && said.contains("`bf16`"), "{said}");
     }
 }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use tribunal_core::digest::{hex, sha256};
+use tribunal_core::digest::hex;
+pub(super) use tribunal_core::digest::sha256 as sha256_of;
 
 use super::Error;
 
@@ -51,12 +52,6 @@ impl<W: Write> Write for Hashing<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
-}
-
-/// The SHA-256 of bytes in memory.
-#[must_use]
-pub fn sha256_of(bytes: &[u8]) -> String {
-    sha256(bytes)
 }
 
 pub(super) fn sha256_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<String, Error> {

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -146,7 +145,7 @@ impl Card {
         Ok(Local {
             card: self.clone(),
             sha256: if self.is_safetensors() {
-                folder_hash(&folder, sha256)?
+                Identity::list_hash(&files_read(&folder, sha256)?)
             } else {
                 hash_of(&names.iter().map(part).collect::<Result<Vec<_>, Error>>()?)
             },
@@ -240,8 +239,7 @@ impl Identity {
     /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has
     /// several.
     pub fn of(path: &Path) -> Result<Self, Error> {
-        // A machine without a folder for models has no cache of hashes.
-        let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
+        let hashes = hashes();
         let file = if path.is_dir() { gguf::only_model(path)? } else { Some(path.into()) };
         let mut stamps = Vec::new();
         let mut hashed = |path: &Path| {
@@ -251,7 +249,7 @@ impl Identity {
         };
         let Some(file) = file else {
             let files = files_read(path, |name| hashed(&path.join(name)))?;
-            return Ok(Self { weights: path.into(), sha256: list_hash(&files), files, stamps });
+            return Ok(Self { weights: path.into(), sha256: Identity::list_hash(&files), files, stamps });
         };
         let parts = gguf::files(&file)?;
         let part = |path: &PathBuf| Ok((part_name(path), hashed(path)?));
@@ -275,21 +273,21 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`].
     pub fn from_files(dir: &Path, names: &[&str]) -> Result<Self, Error> {
-        let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
-        let there = names.iter().filter(|name| dir.join(name).is_file());
+        let hashes = hashes();
         let (mut files, mut stamps) = (Vec::new(), Vec::new());
-        for name in there {
+        for name in names.iter().filter(|name| dir.join(name).is_file()) {
             let (sha256, stamp) = hashes.stamped(&dir.join(name))?;
             files.push(((*name).to_owned(), sha256));
             stamps.push(stamp);
         }
-        Ok(Self { weights: dir.into(), sha256: list_hash(&files), files, stamps })
+        Ok(Self { weights: dir.into(), sha256: Identity::list_hash(&files), files, stamps })
     }
 
     /// The SHA-256 of a model's files, given with their own hashes.
     #[must_use]
     pub fn list_hash(files: &[(String, String)]) -> String {
-        list_hash(files)
+        let lines: String = files.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
+        digest::sha256_of(lines.as_bytes())
     }
 
     /// The first eight digits: the signature's field.
@@ -327,6 +325,11 @@ impl Identity {
     }
 }
 
+/// The cache of hashes in the user's folder of models; none on a machine without such a folder.
+fn hashes() -> Hashes {
+    home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home))
+}
+
 fn short(sha256: &str) -> String {
     sha256.get(..8).unwrap_or(sha256).to_owned()
 }
@@ -341,13 +344,8 @@ fn part_name(path: &Path) -> String {
 fn hash_of(files: &[(String, String)]) -> String {
     match files {
         [(_, sha256)] => sha256.clone(),
-        parts => list_hash(parts),
+        parts => Identity::list_hash(parts),
     }
-}
-
-/// One hash for all files of a safetensors folder that are read.
-fn folder_hash(folder: &Path, sha256: impl Fn(&str) -> Result<String, Error>) -> Result<String, Error> {
-    Ok(list_hash(&files_read(folder, sha256)?))
 }
 
 /// The files of a safetensors folder that are read, with hashes, sorted by path.
@@ -359,15 +357,6 @@ fn files_read(
     names.extend(READ.map(str::to_owned));
     let there = names.into_iter().filter(|name| folder.join(name).is_file());
     there.map(|name| Ok((name.clone(), sha256(&name)?))).collect()
-}
-
-/// The hash of a list of files.
-fn list_hash(files: &[(String, String)]) -> String {
-    let mut list = String::new();
-    for (name, sha256) in files {
-        writeln!(list, "{sha256}  {name}").expect("a string takes all that is written");
-    }
-    digest::sha256_of(list.as_bytes())
 }
 
 /// Returns true if the path stays inside the folder it is joined to.

@@ -13,7 +13,7 @@ use hf_hub::{
     Repo, RepoType,
     api::sync::{ApiBuilder, ApiRepo},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use url::Url;
 
 use super::{
@@ -154,18 +154,22 @@ impl Hub {
         let repo = self.at(self.revision.digits().unwrap_or("main"))?;
         // The address is hf-hub's; the request is made here, for the sake of its time limits.
         let url = repo.info_request().query("blobs", "true").url().to_owned();
-        let unreadable = |e: &dyn std::fmt::Display| {
-            Error::origin(&self.name(), format!("the hub's answer cannot be read: {e}"))
-        };
-        let mut text = String::new();
-        let body = self.get(&url, 0)?.into_reader();
-        body.take(MAX_INDEX_BYTES).read_to_string(&mut text).map_err(|e| unreadable(&e))?;
-        let answer: Answer = serde_json::from_str(&text).map_err(|e| unreadable(&e))?;
+        let unreadable = "the hub's answer cannot be read";
+        let answer: Answer = self.json(&url, unreadable)?;
         // Both become part of paths and of the record.
         if !is_hex(&answer.sha) || answer.sha.len() > 64 {
-            return Err(unreadable(&"its commit is not a commit"));
+            return Err(Error::origin(&self.name(), format!("{unreadable}: its commit is not a commit")));
         }
         Ok(answer)
+    }
+
+    /// The JSON at an address; `failure` begins the message where it is none.
+    fn json<T: DeserializeOwned>(&self, url: &str, failure: &str) -> Result<T, Error> {
+        let unreadable = |e: &dyn std::fmt::Display| Error::origin(&self.name(), format!("{failure}: {e}"));
+        let mut text = String::new();
+        let body = self.get(url, 0)?.into_reader();
+        body.take(MAX_INDEX_BYTES).read_to_string(&mut text).map_err(|e| unreadable(&e))?;
+        serde_json::from_str(&text).map_err(|e| unreadable(&e))
     }
 
     /// Names of the safetensors files, from the index or the single file.
@@ -175,12 +179,7 @@ impl Hub {
             return Ok(BTreeSet::from([SINGLE.to_owned()]));
         }
         let url = self.at(&answer.sha)?.url(INDEX);
-        let mut text = String::new();
-        let unreadable =
-            |e: &dyn std::fmt::Display| Error::origin(&self.name(), format!("cannot read `{INDEX}`: {e}"));
-        let reader = self.get(&url, 0)?.into_reader();
-        reader.take(MAX_INDEX_BYTES).read_to_string(&mut text).map_err(|e| unreadable(&e))?;
-        let index: Index = serde_json::from_str(&text).map_err(|e| unreadable(&e))?;
+        let index: Index = self.json(&url, &format!("cannot read `{INDEX}`"))?;
         let shards = index.weight_map.into_values();
         Ok(shards.chain([INDEX.to_owned()]).collect())
     }

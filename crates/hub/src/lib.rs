@@ -32,7 +32,7 @@ pub use packages::SameBytes;
 pub use shape::{Shape, ShapeDeltaNet, ShapeExperts, ShapeFullAttention};
 
 /// A judge model: everything known about it before its files are on this machine.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
     /// Name of the model for `--model`.
@@ -76,7 +76,7 @@ pub struct Card {
 }
 
 /// The licence of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Licence {
     pub name: String,
@@ -340,21 +340,16 @@ impl Card {
             title: repository.into(),
             architecture: "auto".into(),
             parameters: "?".into(),
-            shape: None,
             licence: Licence {
                 name: "see the repository".into(),
                 url: format!("https://huggingface.co/{repository}"),
                 note: None,
             },
             languages: "?".into(),
-            context: 0,
             weights: if quant.is_some() { "GGUF" } else { "safetensors" }.into(),
             quant: quant.map(str::to_owned),
-            safetensors_bytes: None,
             tokenizer: if quant.is_some() { "model" } else { "tokenizer.json" }.into(),
             chat_template: "model".into(),
-            chat_options: BTreeMap::new(),
-            stop: Vec::new(),
             files: match quant {
                 Some(_) => Vec::new(),
                 None => ["config.json", "tokenizer.json", "tokenizer_config.json"].map(file).into(),
@@ -364,6 +359,7 @@ impl Card {
                 revision: Pin::from(revision.to_owned()),
                 paths: BTreeMap::new(),
             }],
+            ..Self::default()
         })
     }
 

@@ -8,6 +8,8 @@ use crate::llm::ResponseFormat;
 
 pub mod errors;
 
+pub mod blocks;
+
 pub mod rating;
 
 pub mod chances;

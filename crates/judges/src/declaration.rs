@@ -1,38 +1,37 @@
-//! Methods with one question, as data: what is shown, which answers are allowed, how they are read and scored.
-//! [`SingleQuestion`] judges by any of them. Methods of several questions are code of their own.
+//! Methods with one question, as data: what is shown, which answers are allowed, how they are read and
+//! scored. [`SingleQuestion`] judges by any of them. Methods of several questions are code of their own.
 
 use serde_json::{Value, json};
 
 use super::{
     Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
     answers::{
+        blocks,
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::AnswerFormat,
         rating::Rating,
     },
-    expected, in_parallel,
+    confidence, expected, in_parallel,
     method::Calls,
-    pair::Texts,
+    pair::{Pair, Texts},
     panel::reasoning::Thought,
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings},
-    shots,
+    shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, ResponseFormat},
-    mqm::weights::Weights,
+    llm::{Chat, Reply, ResponseFormat},
+    mqm::{self, ErrorSpan, Severity, weights::Weights},
     segment::Segment,
 };
 
-/// The question of a method; its name, scale and weights are in its [`Method`]. Fields that follow from options
-/// are set where the options are read.
+/// The question of a method; its name, scale and weights are in its [`Method`]. Fields that follow from
+/// options are set where the options are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
     pub stage: Stage,
-    /// The template of the question. Its values: the texts and the names of their languages, `reference`, and
-    /// `code` in that preset; for errors also `schema`, `shots`, `strict`, `explain` and `quality`.
-    pub prompt: File,
+    pub prompt: Layout,
     /// The variant of the prompt that shows the reference translation.
     pub shows_reference: bool,
     /// Worked examples; a file of the user's replaces them.
@@ -44,14 +43,29 @@ pub struct Declaration {
     pub budget: usize,
 }
 
+/// The messages of a question, by their templates. Values: the texts and the names of their languages,
+/// `reference`, and `code` in that preset; for JSON errors also `schema`, `shots`, `strict`, `explain` and
+/// `quality`.
+#[derive(Clone, Copy, Debug)]
+pub enum Layout {
+    /// One message, which shows the worked examples itself.
+    Message(File),
+    /// A system message, then each worked example and the question as turns.
+    Turns { system: File, question: File, answer: File },
+}
+
 /// The answers of a question, and the source of the score.
 #[derive(Clone, Copy, Debug)]
 pub enum Answers {
-    /// A rating, constrained in `strict`. With `expected_after` the score is the mean of its distribution, behind
-    /// this beginning of the answer.
+    /// A rating, constrained in `strict`. With `expected_after` the score is the mean of its distribution,
+    /// behind this beginning of the answer.
     Rating { rating: Rating, expected_after: Option<&'static str> },
     /// Errors as JSON, constrained in every preset.
     Errors { format: AnswerFormat, scoring: Scoring },
+    /// Errors in blocks of these severities, constrained.
+    Blocks(&'static [Severity]),
+    /// Errors in blocks, in any words.
+    FreeBlocks,
 }
 
 /// A configured judge of a method with one question.
@@ -61,8 +75,9 @@ pub struct SingleQuestion {
     prompts: Prompts,
     /// The form of a rating. That of errors depends on the texts.
     form: ResponseFormat,
-    /// The worked examples as the template takes them.
-    shots: Value,
+    shots: Vec<Shot>,
+    /// The worked examples as the template of one message takes them.
+    shown: Value,
     /// Weights of errors; ratings have none.
     weights: &'static Weights,
     preset: Preset,
@@ -88,6 +103,7 @@ impl From<SingleQuestion> for Judge {
         let calls = match answers {
             Answers::Rating { expected_after, .. } => Calls::up_to(1 + usize::from(expected_after.is_some())),
             Answers::Errors { scoring, .. } => scoring.calls(),
+            Answers::Blocks(_) | Answers::FreeBlocks => Calls::exactly(1),
         };
         Self {
             grouping: match judge.method.reads {
@@ -126,10 +142,14 @@ impl SingleQuestion {
     ) -> Result<Self, setup::Error> {
         check_settings(method, &question, settings)?;
         let is_strict = settings.preset == Preset::Strict;
-        let mut files = vec![question.prompt];
+        let mut files = match question.prompt {
+            Layout::Message(file) => vec![file],
+            Layout::Turns { system, question, answer } => vec![system, question, answer],
+        };
         match question.answers {
             Answers::Rating { rating, .. } => files.extend(rating.schema().filter(|_| is_strict)),
             Answers::Errors { format, .. } => files.extend(format.files()),
+            Answers::Blocks(_) | Answers::FreeBlocks => {}
         }
         files.extend(question.shots);
         let prompts = Prompts::load(&files, settings)?;
@@ -141,12 +161,13 @@ impl SingleQuestion {
             question,
             form: match question.answers {
                 Answers::Rating { rating, .. } if is_strict => rating.form(&prompts)?,
-                Answers::Rating { .. } | Answers::Errors { .. } => ResponseFormat::Text,
+                _ => ResponseFormat::Text,
             },
-            shots: match question.answers {
+            shown: match question.answers {
                 Answers::Errors { format, .. } => json!(format.shown(&shots)),
-                Answers::Rating { .. } => Value::Null,
+                _ => Value::Null,
             },
+            shots,
             prompts,
             weights: settings.weights(method.weights.unwrap_or("wmt"), granularity)?,
             preset: settings.preset,
@@ -159,8 +180,8 @@ impl SingleQuestion {
 
     /// The judge with other worked examples, as its template takes them.
     #[must_use]
-    pub fn with_shots(self, shots: Value) -> Self {
-        Self { shots, ..self }
+    pub fn with_shots(self, shown: Value) -> Self {
+        Self { shown, ..self }
     }
 
     /// Its inputs, for the signature.
@@ -191,8 +212,11 @@ impl SingleQuestion {
             chat = panel.after_thought(Role::Annotator, stage, &chat, thought)?;
         }
         let form = match self.question.answers {
-            Answers::Rating { .. } => self.form.clone(),
+            Answers::Rating { .. } | Answers::FreeBlocks => self.form.clone(),
             Answers::Errors { format, .. } => format.form(&self.prompts, texts)?,
+            Answers::Blocks(severities) => {
+                blocks::form(severities, texts.errors_in_a_block(), &texts.source, &texts.target)
+            }
         };
         let mut question = panel.question(&chat, &form, self.budget);
         if let Some((_, thought)) = self.question.thought {
@@ -211,14 +235,27 @@ impl SingleQuestion {
                 let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
                 format.read(answer)?.weighed(&reply).scored(texts, self.weights, scoring, &written)
             }
+            Answers::Blocks(severities) => {
+                let errors = blocks::read(severities, answer, &texts.source, &texts.target)?;
+                Ok(self.weighed(errors, &reply, texts))
+            }
+            Answers::FreeBlocks => Ok(self.weighed(blocks::printed::read_any(answer)?, &reply, texts)),
         }
+    }
+
+    /// The verdict of errors that a text answer names.
+    fn weighed(&self, mut errors: Vec<ErrorSpan>, reply: &Reply, texts: &Texts) -> Verdict {
+        confidence::note(reply, "error_span", &mut errors);
+        let repeats = self.preset.repeats();
+        let (errors, score) = mqm::assess(errors, &texts.source, &texts.target, repeats, self.weights);
+        Verdict::new(score, errors)
     }
 
     /// The question about one unit.
     ///
     /// # Errors
-    /// [`Error::Empty`] when there is no text to judge, [`Error::Failed`] when the segment has no reference to
-    /// show.
+    /// [`Error::Empty`] when there is no text to judge, [`Error::Failed`] when a reference is to be shown and
+    /// the segment has none.
     pub fn about(&self, texts: &Texts) -> Result<Chat, Error> {
         match self.method.reads {
             Reads::Translations if texts.is_empty() => Err(Error::nothing_to_judge()),
@@ -243,12 +280,23 @@ impl SingleQuestion {
         values["reference"] = json!(self.reference(texts)?);
         if let Answers::Errors { format, .. } = self.question.answers {
             values["schema"] = json!(format.schema(&self.prompts, texts.max_errors())?);
-            values["shots"] = self.shots.clone();
+            values["shots"] = self.shown.clone();
             values["strict"] = json!(format.is_strict);
             values["explain"] = json!(format.explain);
             values["quality"] = json!(format.quality);
         }
-        Ok(Chat::new().user(self.prompts.render(self.question.prompt, values)?))
+        let (system, question, answer) = match self.question.prompt {
+            Layout::Message(file) => return Ok(Chat::new().user(self.prompts.render(file, values)?)),
+            Layout::Turns { system, question, answer } => (system, question, answer),
+        };
+        let mut chat = Chat::new().system(self.prompts.render(system, ())?);
+        for shot in &self.shots {
+            let asked = self.prompts.render(question, Pair::from_shot(shot).shown(self.preset))?;
+            let answer = self.prompts.render(answer, shot)?;
+            let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
+            chat = chat.user(asked).assistant(answer);
+        }
+        Ok(chat.user(self.prompts.render(question, values)?))
     }
 
     /// The reference as it is shown, in `code` stripped as all texts.

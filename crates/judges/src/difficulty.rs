@@ -16,7 +16,7 @@
 use super::{
     Method, Reads, Stage,
     answers::rating::Rating,
-    declaration::{self, Answers, Declaration},
+    declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     prompt::File,
     scale::{Scale, Unit},
@@ -47,7 +47,7 @@ pub const METHOD: Method = Method {
 
 const QUESTION: Declaration = Declaration {
     stage: RATE,
-    prompt: PROMPT,
+    prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,
     thought: None,

@@ -9,7 +9,7 @@
 //!   `NN/100`. RATE: silent. `code` does the same; `paper` reads the JSON object that was asked for and
 //!   accepts fractions; `strict` allows whole numbers from 0 to 100 only.
 //! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and
-//!   the verdict is `unparsable`; the other presets ask once. Budgets: see [`super::code::gemba_api`].
+//!   the verdict is `unparsable`; the other presets ask once.
 //! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact
 //!   probabilities of 0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number
 //!   that the model wrote.
@@ -23,17 +23,14 @@
 use super::{
     Judge, Method, Stage,
     answers::{chances::EXPECT, rating::Rating},
-    declaration::{self, Answers, Declaration},
+    declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     prompt::File,
     scale::Scale,
-    setup::{self, GivenOptions, Preset, ReferenceOption, ScoreOption, Settings},
+    setup::{self, GivenOptions, ReferenceOption, ScoreOption, Settings},
 };
 
-pub mod code;
-
 const PAPER: File = File { name: "gemba_da/paper.j2", text: include_str!("gemba_da/paper.j2") };
-const CODE: File = File { name: "gemba_da/code.j2", text: include_str!("gemba_da/code.j2") };
 const FORM: File = File { name: "gemba_da/form.json", text: include_str!("gemba_da/form.json") };
 
 /// The stages of its calls.
@@ -54,9 +51,10 @@ pub const METHOD: Method = Method {
     ..Method::with(build)
 };
 
-const QUESTION: Declaration = Declaration {
+/// Its question, without options.
+pub const QUESTION: Declaration = Declaration {
     stage: ASSESS,
-    prompt: PAPER,
+    prompt: Layout::Message(PAPER),
     shows_reference: false,
     shots: None,
     thought: None,
@@ -68,14 +66,6 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     let question = Declaration { shows_reference, ..QUESTION };
     let is_expected = *ScoreOption::read(options).is_expected;
-    if settings.preset == Preset::Code {
-        if is_expected {
-            let reason =
-                "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset";
-            return Err(setup::Error::Conflict(reason.into()));
-        }
-        return code::judge(&METHOD, Declaration { prompt: CODE, ..question }, code::number, settings);
-    }
     let rating = Rating::Score { schema: FORM };
     let answers = Answers::Rating { rating, expected_after: is_expected.then_some("{\"score\": ") };
     declaration::judge(&METHOD, Declaration { answers, ..question }, settings)

@@ -7,12 +7,11 @@
 //! Differs:
 //! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where
 //!   lines can be read as such; `strict` allows only the layout of the examples, with spans copied from the
-//!   text (see [`super::gemba_mqm::blocks`]; only `Major:` can name a non-translation).
+//!   text (see [`super::answers::blocks`]; only `Major:` can name a non-translation).
 //! - Stage 2. Code: exactly one run of digits, or else the question is repeated at a higher temperature, up
 //!   to 1. `code` does the same; `strict` allows whole numbers from 0 to 100 only.
 //! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2
-//!   then shows `None` as its spans, and a cut score is none. `code` does the same; see
-//!   [`super::code::gemba_api`].
+//!   then shows `None` as its spans, and a cut score is none. `code` does the same.
 //! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says
 //!   `no-error`.
 //! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
@@ -45,10 +44,9 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Question, Role, Stage, Verdict,
-    code::gemba_api::{self, TokenBudget},
-    confidence, expected, gemba_da,
-    gemba_mqm::{blocks, code},
-    in_parallel,
+    answers::blocks,
+    answers::rating,
+    confidence, expected, in_parallel,
     method::Calls,
     pair::{Pair, PromptPair},
     panel::reasoning::Thought,
@@ -60,7 +58,7 @@ use super::{
 };
 use crate::{
     llm::{Chat, Reply, ResponseFormat},
-    mqm::{self, ErrorSpan, weights::Weights},
+    mqm::{self, ErrorSpan, Repeats, weights::Weights},
     segment::{Lang, Segment},
 };
 
@@ -79,8 +77,8 @@ const SPANS_BUDGET: usize = 768;
 const SCORE_BUDGET: usize = 64;
 
 /// The stages of its calls.
-const SCORE_STAGE: Stage = Stage::new("score");
-const SPANS_STAGE: Stage = Stage::new("spans");
+pub const SCORE_STAGE: Stage = Stage::new("score");
+pub const SPANS_STAGE: Stage = Stage::new("spans");
 const EXPECT: Stage = Stage::new("expect");
 const THINK: Stage = Stage::new("think");
 
@@ -99,7 +97,11 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    ..Method::with(build)
+    ..Method::with(|settings, given| {
+        let options = Options::read(given);
+        check_options(settings, &options, given)?;
+        Ok(GembaEsa::new(settings, &options)?.into())
+    })
 };
 
 /// Edition of the prompts.
@@ -142,7 +144,7 @@ impl Options {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] for a number that is not whole or below 1.
-    fn thought(&self) -> Result<Option<Thought>, setup::Error> {
+    pub fn thought(&self) -> Result<Option<Thought>, setup::Error> {
         match *self.thinking {
             Some(n) if n.fract() != 0.0 || n < 1.0 => {
                 let reason = "`thinking` is a whole number of tokens from 1, or `off`";
@@ -155,15 +157,20 @@ impl Options {
 
 /// A configured GEMBA-ESA judge.
 pub struct GembaEsa {
-    prompts: Prompts,
-    preset: Preset,
-    shots: Vec<Shot>,
+    questions: Questions,
     weights: &'static Weights,
     expected: bool,
     max_tokens: Option<usize>,
+    thinking: Option<Thought>,
+}
+
+/// The questions of both stages.
+pub struct Questions {
+    prompts: Prompts,
+    preset: Preset,
+    shots: Vec<Shot>,
     /// Additional content of the prompts of WMT 2026; `None` for those of WMT 2024.
     shown: Option<Shown>,
-    thinking: Option<Thought>,
 }
 
 impl Protocol for GembaEsa {
@@ -174,57 +181,39 @@ impl Protocol for GembaEsa {
             }
             let panel = panel.about(idx);
             let (answer, errors) = self.spans(&panel, segment)?;
-            let chat = self.thought(&panel, SCORE_STAGE, self.score_chat(segment, &answer)?)?;
+            let chat = self.thought(&panel, SCORE_STAGE, self.questions.score(segment, &answer)?)?;
             let raw = self.score(&panel, &chat)?;
             let mean = || expected::percent(&panel, Role::Annotator, EXPECT, &chat, "");
             let score = if self.expected { mean()? } else { raw };
             let (source, target) = (&segment.source, &segment.hypothesis);
-            let (errors, _) = mqm::assess(errors, source, target, self.preset.repeats(), self.weights);
+            let (errors, _) = mqm::assess(errors, source, target, Repeats::Merged, self.weights);
             Ok(Verdict { raw, quality_score: Some(raw), ..Verdict::new(score, errors) })
         })
     }
 
     fn notes(&self, segments: &[Segment]) -> Vec<String> {
-        self.shown.as_ref().map_or_else(Vec::new, |shown| shown.domain.notes(segments))
+        self.questions.shown.as_ref().map_or_else(Vec::new, |shown| shown.domain.notes(segments))
     }
 }
 
 impl From<GembaEsa> for Judge {
     fn from(judge: GembaEsa) -> Self {
-        let calls = match judge.preset {
-            // Errors may be in any words; a score must be a number.
-            Preset::Code => {
-                let room = TokenBudget::free(judge.max_tokens);
-                let most = 2 * room.most_calls() + usize::from(gemba_api::HOTTER);
-                Calls { most, ..Calls::exactly(2) }
-            }
-            Preset::Paper | Preset::Strict => {
-                let thoughts = if judge.thinking.is_some() { 2 } else { 0 };
-                Calls::up_to(if judge.expected { 3 } else { 2 } + thoughts)
-            }
-        };
-        let mut provenance = Provenance::of(&judge.prompts);
-        if judge.shown.is_some() {
-            provenance = provenance.with("shots", "0");
-        }
+        let thoughts = if judge.thinking.is_some() { 2 } else { 0 };
+        let calls = Calls::up_to(if judge.expected { 3 } else { 2 } + thoughts);
         let sampled_at = judge.thinking.map(|thought| [thought.temperature, thought.top_p]);
-        Self { calls: Some(calls), sampled_at, ..Self::new(provenance, judge) }
+        Self { calls: Some(calls), sampled_at, ..Self::new(judge.questions.provenance(), judge) }
     }
-}
-
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    let given = options;
-    let options = Options::read(given);
-    check_options(settings, &options, given)?;
-    let is_published = settings.preset == Preset::Code && *options.edition == Edition::Wmt26;
-    if is_published {
-        return Ok(wmt26::code::Published::new(settings, &options)?.into());
-    }
-    Ok(GembaEsa::new(settings, &options)?.into())
 }
 
 /// Rejects options that an edition does not have.
-fn check_options(settings: &Settings, options: &Options, given: &GivenOptions) -> Result<(), setup::Error> {
+///
+/// # Errors
+/// [`setup::Error::Conflict`].
+pub fn check_options(
+    settings: &Settings,
+    options: &Options,
+    given: &GivenOptions,
+) -> Result<(), setup::Error> {
     let conflict = |reason: String| Err(setup::Error::Conflict(reason));
     let reasoning = SharedOptions::read(given).effort;
     if options.thinking.is_some() && reasoning.is_some() {
@@ -257,42 +246,18 @@ impl GembaEsa {
     /// # Errors
     /// The errors of [`super::registry::build`].
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let expected = *options.is_expected;
-        if expected && settings.preset == Preset::Code {
-            let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
-            return Err(setup::Error::Conflict(reason.into()));
-        }
-        let shown = (*options.edition == Edition::Wmt26)
-            .then(|| Shown { domain: *options.domain, reference: options.reference.is_shown(settings) });
-        let has_shots = shown.is_none() && settings.has_shots(*options.has_shots)?;
-        let shots_file = has_shots.then_some(SHOTS);
-        let mut files =
-            if shown.is_some() { wmt26::FILES.to_vec() } else { vec![SYSTEM, SPANS, ANSWER, SCORE] };
-        files.extend(shots_file);
-        let prompts = Prompts::load(&files, settings)?;
-        let judge = Self {
-            shots: shots::load(&prompts, shots_file, settings)?,
-            prompts,
-            preset: settings.preset,
+        Ok(Self {
+            questions: Questions::new(settings, options)?,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
-            expected,
+            expected: *options.is_expected,
             max_tokens: settings.max_tokens,
-            shown,
             thinking: options.thought()?,
-        };
-        let sample = sample();
-        judge.spans_chat(&sample).map_err(setup::Error::from_prompt)?;
-        judge.score_chat(&sample, "").map_err(setup::Error::from_prompt)?;
-        Ok(judge)
+        })
     }
 
     /// Stage 1: the unchanged answer and the errors in it.
     fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
-        let chat = self.spans_chat(segment)?;
-        if self.preset == Preset::Code {
-            return self.spans_as_code(panel, &chat);
-        }
-        let chat = self.thought(panel, SPANS_STAGE, chat)?;
+        let chat = self.thought(panel, SPANS_STAGE, self.questions.spans(segment)?)?;
         let budget = self.max_tokens.unwrap_or(SPANS_BUDGET);
         let form = blocks::form(blocks::ESA, MAX_ERRORS, &segment.source, &segment.hypothesis);
         let reply = self.ask(panel, SPANS_STAGE, panel.question(&chat, &form, budget))?;
@@ -302,34 +267,12 @@ impl GembaEsa {
         Ok((answer.to_owned(), errors))
     }
 
-    /// Any answer is accepted, even a missing one.
-    fn spans_as_code(&self, panel: &Panel, chat: &Chat) -> Result<(String, Vec<ErrorSpan>), Error> {
-        let answer =
-            gemba_api::ask(panel, SPANS_STAGE, chat, TokenBudget::free(self.max_tokens), |answer, reply| {
-                let mut errors = code::read(answer).errors();
-                confidence::note(reply, "span", &mut errors);
-                Some((answer.to_owned(), errors))
-            });
-        match answer {
-            // Python's `format` of a missing answer.
-            Err(Error::Truncated(_)) => Ok(("None".into(), Vec::new())),
-            answer => answer,
-        }
-    }
-
     /// Stage 2: a score that has seen the annotation.
     fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
-        if self.preset == Preset::Code {
-            let room = TokenBudget::free(self.max_tokens);
-            return gemba_api::ask(panel, SCORE_STAGE, chat, room, |answer, _| {
-                gemba_da::code::number(answer)
-            });
-        }
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
         let form = ResponseFormat::Regex("100|[1-9]?[0-9]".into());
         let answer = self.ask(panel, SCORE_STAGE, panel.question(chat, &form, budget))?.text;
-        gemba_da::code::number(&answer)
-            .ok_or_else(|| reading::unusable(&answer, "not a number from 0 to 100"))
+        rating::number(&answer).ok_or_else(|| reading::unusable(&answer, "not a number from 0 to 100"))
     }
 
     /// The question with the thought before its answer; unchanged without thinking.
@@ -344,8 +287,42 @@ impl GembaEsa {
         }
         panel.answer(Role::Annotator, stage, &question)
     }
+}
 
-    fn spans_chat(&self, segment: &Segment) -> Result<Chat, Error> {
+impl Questions {
+    /// Reads the prompts and the shots.
+    ///
+    /// # Errors
+    /// Prompts or shots that cannot be used.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let shown = (*options.edition == Edition::Wmt26)
+            .then(|| Shown { domain: *options.domain, reference: options.reference.is_shown(settings) });
+        let has_shots = shown.is_none() && settings.has_shots(*options.has_shots)?;
+        let shots_file = has_shots.then_some(SHOTS);
+        let mut files =
+            if shown.is_some() { wmt26::FILES.to_vec() } else { vec![SYSTEM, SPANS, ANSWER, SCORE] };
+        files.extend(shots_file);
+        let prompts = Prompts::load(&files, settings)?;
+        let shots = shots::load(&prompts, shots_file, settings)?;
+        let questions = Self { prompts, preset: settings.preset, shots, shown };
+        let sample = sample();
+        questions.spans(&sample).map_err(setup::Error::from_prompt)?;
+        questions.score(&sample, "").map_err(setup::Error::from_prompt)?;
+        Ok(questions)
+    }
+
+    /// The prompts in force.
+    #[must_use]
+    pub fn provenance(&self) -> Provenance {
+        let provenance = Provenance::of(&self.prompts);
+        if self.shown.is_some() { provenance.with("shots", "0") } else { provenance }
+    }
+
+    /// The question for the error spans of a segment.
+    ///
+    /// # Errors
+    /// A template that cannot be filled in, and a reference that is missing.
+    pub fn spans(&self, segment: &Segment) -> Result<Chat, Error> {
         if let Some(shown) = &self.shown {
             return shown.spans(&self.prompts, segment);
         }
@@ -358,7 +335,11 @@ impl GembaEsa {
         Ok(chat.user(self.prompts.render(SPANS, Pair::of(segment).shown(self.preset))?))
     }
 
-    fn score_chat(&self, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+    /// The question for the score, with the answer of stage 1.
+    ///
+    /// # Errors
+    /// Those of [`Questions::spans`].
+    pub fn score(&self, segment: &Segment, spans: &str) -> Result<Chat, Error> {
         #[derive(Serialize)]
         struct Scored<'a> {
             #[serde(flatten)]

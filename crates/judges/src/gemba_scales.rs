@@ -12,8 +12,8 @@
 //!   nothing else, in any case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to
 //!   100, `one star` to `five stars`, or one of the five classes.
 //! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up; the 100 tokens that its
-//!   table of prompts sets for -Classes are never used. `code` does the same (see
-//!   [`super::code::gemba_api`]), and the verdict is `unparsable`; the other presets ask once.
+//!   table of prompts sets for -Classes are never used. `code` does the same, and the
+//!   verdict is `unparsable`; the other presets ask once.
 //! - Scale of the classes. Code: 0 to 4, higher is better, and so here.
 //! - Beyond the paper: `score=expected` of -SQM takes the mean of the score's distribution, from the exact
 //!   probabilities of 0 to 100 as the answer; `raw` stays the number that the model wrote.
@@ -23,12 +23,11 @@
 use super::{
     Judge, Method, Stage,
     answers::{chances::EXPECT, rating::Rating},
-    declaration::{self, Answers, Declaration},
-    gemba_da::code,
+    declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     prompt::File,
     scale::{Scale, Unit},
-    setup::{self, GivenOptions, Preset, ReferenceOption, ScoreOption, Settings},
+    setup::{self, GivenOptions, ReferenceOption, ScoreOption, Settings},
 };
 
 const SQM_PROMPT: File = File { name: "gemba_scales/sqm.j2", text: include_str!("gemba_scales/sqm.j2") };
@@ -63,7 +62,7 @@ pub const STARS: Method = Method {
     answer_tokens: Some(2),
     scale: Scale::rating(1.0, 5.0),
     options: ReferenceOption::CHOICES,
-    ..Method::with(|settings, options| judge(&STARS, STARS_QUESTION, code::stars, settings, options))
+    ..Method::with(|settings, options| judge(&STARS, STARS_QUESTION, settings, options))
 };
 
 /// Metadata shown by `tribunal methods show gemba-classes`.
@@ -72,13 +71,13 @@ pub const CLASSES: Method = Method {
     summary: "one of five classes of quality",
     answer_tokens: Some(7),
     scale: Scale { unit: Unit::Classes, ..Scale::rating(0.0, 4.0) },
-    build: |settings, options| judge(&CLASSES, CLASSES_QUESTION, code::class, settings, options),
+    build: |settings, options| judge(&CLASSES, CLASSES_QUESTION, settings, options),
     ..STARS
 };
 
-const SQM_QUESTION: Declaration = Declaration {
+pub const SQM_QUESTION: Declaration = Declaration {
     stage: ASSESS,
-    prompt: SQM_PROMPT,
+    prompt: Layout::Message(SQM_PROMPT),
     shows_reference: false,
     shots: None,
     thought: None,
@@ -86,41 +85,30 @@ const SQM_QUESTION: Declaration = Declaration {
     budget: 64,
 };
 
-const STARS_QUESTION: Declaration = Declaration {
-    prompt: STARS_PROMPT,
+pub const STARS_QUESTION: Declaration = Declaration {
+    prompt: Layout::Message(STARS_PROMPT),
     answers: Answers::Rating { rating: Rating::Stars, expected_after: None },
     ..SQM_QUESTION
 };
 
-const CLASSES_QUESTION: Declaration = Declaration {
-    prompt: CLASSES_PROMPT,
+pub const CLASSES_QUESTION: Declaration = Declaration {
+    prompt: Layout::Message(CLASSES_PROMPT),
     answers: Answers::Rating { rating: Rating::Classes, expected_after: None },
     ..SQM_QUESTION
 };
 
 fn build_sqm(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    if !*ScoreOption::read(options).is_expected {
-        return judge(&SQM, SQM_QUESTION, code::number, settings, options);
-    }
-    if settings.preset == Preset::Code {
-        let reason = "preset `code` has its own score; hint: leave `score` out, or use another preset";
-        return Err(setup::Error::Conflict(reason.into()));
-    }
-    let answers = Answers::Rating { rating: Rating::Number, expected_after: Some("") };
-    judge(&SQM, Declaration { answers, ..SQM_QUESTION }, code::number, settings, options)
+    let expected_after = ScoreOption::read(options).is_expected.then_some("");
+    let answers = Answers::Rating { rating: Rating::Number, expected_after };
+    judge(&SQM, Declaration { answers, ..SQM_QUESTION }, settings, options)
 }
 
 fn judge(
     method: &'static Method,
     question: Declaration,
-    read_as_code: code::Reader,
     settings: &Settings,
     options: &GivenOptions,
 ) -> Result<Judge, setup::Error> {
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
-    let question = Declaration { shows_reference, ..question };
-    match settings.preset {
-        Preset::Code => code::judge(method, question, read_as_code, settings),
-        Preset::Paper | Preset::Strict => declaration::judge(method, question, settings),
-    }
+    declaration::judge(method, Declaration { shows_reference, ..question }, settings)
 }

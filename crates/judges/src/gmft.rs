@@ -25,7 +25,7 @@ use super::{
         chances::Scoring,
         errors::{AnswerFormat, Target},
     },
-    declaration::{self, Answers, Declaration},
+    declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     pair::Texts,
     prompt::File,
@@ -61,7 +61,7 @@ const FORMAT: AnswerFormat =
 
 const QUESTION: Declaration = Declaration {
     stage: ANNOTATE,
-    prompt: PROMPT,
+    prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,
     thought: None,

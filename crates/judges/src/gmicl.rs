@@ -23,28 +23,27 @@
 //!   ([`super::answers::chances`]); `raw` stays what is written.
 //! - Answers, repeats, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 
-use serde::Serialize;
+use serde_json::json;
 use tribunal_core::digest;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Stage, Verdict,
     answers::{
-        chances::{EXPECT, GivenAnswer, Scoring},
-        errors::{AnswerFormat, ShownShot, Target},
+        chances::{EXPECT, Scoring},
+        errors::{AnswerFormat, Target},
     },
-    in_parallel,
+    declaration::{Answers, Declaration, Layout, SingleQuestion},
     method::Calls,
-    pair::{Pair, Texts},
-    prompt::{File, Prompts},
+    prompt::File,
     scale::Scale,
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, GivenOptions, Granularity, Preset, Settings, options},
     shots::Shot,
 };
-use crate::{llm::Chat, mqm::weights::Weights, segment::Segment};
+use crate::segment::Segment;
 
 mod examples;
 
-use examples::Documents;
+use examples::{Choice, Documents};
 
 const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gmicl.j2") };
 
@@ -67,7 +66,21 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(Gmicl::new(settings, &Options::read(options))?.into()))
+    ..Method::with(build)
+};
+
+/// Fields of an answer in `strict`.
+const FORMAT: AnswerFormat =
+    AnswerFormat { is_strict: true, explain: true, quality: true, target: Target::Translation };
+
+const QUESTION: Declaration = Declaration {
+    stage: ANNOTATE,
+    prompt: Layout::Message(PROMPT),
+    shows_reference: false,
+    shots: None,
+    thought: None,
+    answers: Answers::Errors { format: FORMAT, scoring: Scoring::Errors },
+    budget: 2048,
 };
 
 options! {
@@ -86,25 +99,18 @@ options! {
     }
 }
 
-/// A configured GMICL-5 judge.
-pub struct Gmicl {
-    prompts: Prompts,
-    granularity: Granularity,
-    weights: &'static Weights,
+/// The question after five examples.
+struct Gmicl {
+    question: Box<dyn Protocol>,
     /// Errors only: the examples have neither explanations nor quality scores. Empty without shots.
     examples: Vec<Shot>,
-    layout: AnswerFormat,
-    scoring: Scoring,
     /// Examples may come from documents under judgement.
     may_overlap: bool,
-    max_tokens: Option<usize>,
 }
 
 impl Protocol for Gmicl {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
-            self.judge_unit(&panel.about(idx), texts)
-        })
+        self.question.judge(panel, group)
     }
 
     fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
@@ -124,96 +130,29 @@ impl Protocol for Gmicl {
     }
 }
 
-impl From<Gmicl> for Judge {
-    fn from(judge: Gmicl) -> Self {
-        let examples = serde_json::to_vec(&judge.examples).expect("examples are strings and can be written");
-        let provenance = Provenance::of(&judge.prompts).with("examples", digest::short(examples));
-        Self {
-            grouping: judge.granularity.grouping(),
-            unit: judge.granularity.unit(),
-            calls: Some(judge.scoring.calls()),
-            ..Self::new(provenance, judge)
-        }
+/// The judge. Without shots it has prompts and no examples, and accepts no input.
+fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let options = Options::read(options);
+    let (scoring, quality) = (*options.scoring, *options.quality);
+    if scoring.by_quality() && !quality {
+        let reason = "`score=da` needs the score that `da=off` does not ask for; hint: leave one out";
+        return Err(setup::Error::Conflict(reason.into()));
     }
-}
-
-impl Gmicl {
-    /// Reads the settings, the prompts and the examples.
-    ///
-    /// # Errors
-    /// The errors of [`super::registry::build`], options that do not go together, and examples that are too
-    /// few or cannot be read. Without shots the judge has prompts and no examples, and accepts no input.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let layout = AnswerFormat {
-            is_strict: settings.preset == Preset::Strict,
-            explain: *options.explain,
-            quality: *options.quality,
-            target: Target::Translation,
-        };
-        let scoring = *options.scoring;
-        let conflict = |reason: &str| Err(setup::Error::Conflict(reason.into()));
-        if scoring.by_quality() && !layout.quality {
-            return conflict(
-                "`score=da` needs the score that `da=off` does not ask for; hint: leave one out",
-            );
-        }
-        scoring.check(settings)?;
-        let granularity = settings.granularity.unwrap_or(METHOD.granularities[0]);
-        let choose =
-            |rated| examples::choose(rated, &options.documents, (granularity, N_EXAMPLES), settings.seed);
-        let judge = Self {
-            examples: settings.shots.as_deref().map_or_else(|| Ok(Vec::new()), choose)?,
-            prompts: Prompts::load(&[&[PROMPT], layout.files().as_slice()].concat(), settings)?,
-            granularity,
-            weights: settings.weights("gemba", granularity)?,
-            layout,
-            scoring,
-            may_overlap: *options.may_overlap,
-            max_tokens: settings.max_tokens,
-        };
-        judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
-        Ok(judge)
-    }
-
-    fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
-        if texts.is_empty() {
-            return Err(Error::nothing_to_judge());
-        }
-        let chat = self.chat(texts)?;
-        let form = self.layout.form(&self.prompts, texts)?;
-        let question = panel.question(&chat, &form, self.budget());
-        let reply = panel.answer(Role::Annotator, ANNOTATE, &question)?;
-        let answer = self.layout.read(&reply.text)?.weighed(&reply);
-        let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
-        answer.scored(texts, self.weights, self.scoring, &written)
-    }
-
-    fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
-        #[derive(Serialize)]
-        struct Values<'a> {
-            #[serde(flatten)]
-            query: Pair<'a>,
-            strict: bool,
-            explain: bool,
-            quality: bool,
-            schema: String,
-            shots: Vec<ShownShot<'a>>,
-        }
-        let bare = AnswerFormat { explain: false, quality: false, ..self.layout };
-        let values = Values {
-            query: texts.query(),
-            strict: self.layout.is_strict,
-            explain: self.layout.explain,
-            quality: self.layout.quality,
-            schema: self.layout.schema(&self.prompts, texts.max_errors())?,
-            shots: bare.shown(&self.examples),
-        };
-        Ok(Chat::new().user(self.prompts.render(PROMPT, values)?))
-    }
-
-    /// Maximum number of tokens of an answer.
-    fn budget(&self) -> usize {
-        let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
-        self.max_tokens.unwrap_or(own)
-    }
+    scoring.check(settings)?;
+    let is_strict = settings.preset == Preset::Strict;
+    let format = AnswerFormat { is_strict, explain: *options.explain, quality, ..FORMAT };
+    let question = Declaration { answers: Answers::Errors { format, scoring }, ..QUESTION };
+    // Its shots are rated translations, and no file of the prompt.
+    let question = SingleQuestion::load(&METHOD, question, &Settings { shots: None, ..settings.clone() })?;
+    let choice = Choice { granularity: question.granularity(), n: N_EXAMPLES, seed: settings.seed };
+    let choose = |rated| examples::choose(rated, &options.documents, choice);
+    let examples = settings.shots.as_deref().map_or_else(|| Ok(Vec::new()), choose)?;
+    let shown = AnswerFormat { explain: false, quality: false, ..format };
+    let judge = Judge::from(question.with_shots(json!(shown.shown(&examples))));
+    let signed = serde_json::to_vec(&examples).expect("examples are strings and can be written");
+    Ok(Judge {
+        provenance: judge.provenance.with("examples", digest::short(signed)),
+        protocol: Box::new(Gmicl { question: judge.protocol, examples, may_overlap: *options.may_overlap }),
+        ..judge
+    })
 }

@@ -60,7 +60,6 @@ use serde_json::{Value, json};
 use self::{
     answer::{Comparison, Finding},
     calibration::Limit,
-    code::Published,
     hierarchy::{Core, Subtype},
 };
 use super::{
@@ -69,7 +68,7 @@ use super::{
     pair::Pair,
     prompt::{File, Prompts},
     scale::Scale,
-    setup::{self, GivenOptions, Preset, Settings, options},
+    setup::{self, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -84,7 +83,7 @@ pub mod confidences;
 
 mod hierarchy;
 
-mod quotes;
+pub mod quotes;
 
 mod answer;
 
@@ -94,7 +93,17 @@ mod reflection;
 
 mod dialogue;
 
-mod code;
+/// The stages of its calls.
+pub mod stages {
+    use crate::Stage;
+
+    pub const EVALUATE: Stage = Stage::new("evaluate");
+    pub const CORRECT: Stage = Stage::new("correct");
+    pub const COMPARE: Stage = Stage::new("compare");
+    pub const COMPARE_SWAPPED: Stage = Stage::new("compare-swapped");
+    pub const DISCUSS: Stage = Stage::new("discuss");
+    pub const LOCATE: Stage = Stage::new("locate");
+}
 
 const SHOTS: File = File { name: "himate/shots.jsonl", text: include_str!("himate/shots.jsonl") };
 const COMPARISON: File =
@@ -106,12 +115,12 @@ pub const METHOD: Method = Method {
     summary: "an agent for each of 19 subtypes; self-reflection; discussion where one is not sure",
     citation: "HiMATE, Findings of EMNLP 2025, Tables 6, 8, 9 and 10",
     stages: &[
-        evaluation::EVALUATE,
-        reflection::CORRECT_STAGE,
-        reflection::COMPARE_STAGE,
-        reflection::SWAPPED_STAGE,
-        dialogue::DISCUSS,
-        evaluation::LOCATE_STAGE,
+        stages::EVALUATE,
+        stages::CORRECT,
+        stages::COMPARE,
+        stages::COMPARE_SWAPPED,
+        stages::DISCUSS,
+        stages::LOCATE,
     ],
     roles: &[Role::Tier1, Role::Tier2, Role::Single],
     // The default of `strict`; every judge has its own.
@@ -120,7 +129,7 @@ pub const METHOD: Method = Method {
     weights: Some("himate"),
     answer_tokens: Some(23),
     options: Options::CHOICES,
-    ..Method::with(build)
+    ..Method::with(|settings, options| Ok(HiMate::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
@@ -143,11 +152,12 @@ options! {
 }
 
 /// The subtypes of Table 8.
-const N_SUBTYPES: usize = 19;
+pub const N_SUBTYPES: usize = 19;
 
 /// Model calls for a segment, retries apart: no subtype finds anything; four do, of which two are confirmed
 /// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
-const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes: usize) -> Calls {
+#[must_use]
+pub const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes: usize) -> Calls {
     let reflection = if is_weighed { 3 } else { 2 };
     let span = if matches!(preset, Preset::Strict) { 1 } else { 0 };
     let (typical, most) = match stages {
@@ -157,15 +167,6 @@ const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes:
         Stages::Discussion => (4 * reflection + 2 * 2, reflection + 4 + span),
     };
     Calls { least: n_subtypes, typical: n_subtypes + typical, most: n_subtypes * (1 + most) }
-}
-
-/// `code` has a pipeline of its own.
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    let options = Options::read(options);
-    if settings.preset == Preset::Code {
-        return Ok(Published::new(settings, &options)?.into());
-    }
-    Ok(HiMate::new(settings, &options)?.into())
 }
 
 /// Added to the seed when a stage is repeated: beyond the seeds of samples and of further tries.
@@ -453,7 +454,7 @@ impl Task<'_> {
 
     /// Counts the outcome for the error that the evaluation found.
     fn count(&self, outcome: &'static str) {
-        self.panel.mark(&evaluation::EVALUATE.about(self.subtype.path.as_str()), outcome);
+        self.panel.mark(&stages::EVALUATE.about(self.subtype.path.as_str()), outcome);
     }
 }
 
@@ -468,8 +469,11 @@ fn capitalised(severity: mqm::Severity) -> String {
     first.to_uppercase() + rest
 }
 
-/// Options that do not go together.
-fn check_options(options: &Options) -> Result<(), setup::Error> {
+/// Rejects options that do not go together.
+///
+/// # Errors
+/// [`setup::Error::Conflict`].
+pub fn check_options(options: &Options) -> Result<(), setup::Error> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
     let has_discussion = *options.stages == Stages::Discussion;
     let given = [("threshold", options.threshold.is_given), ("calibration", options.calibration.is_given)];

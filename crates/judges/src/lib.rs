@@ -35,8 +35,6 @@ pub mod gemba_scales;
 
 pub mod gemba_esa;
 
-mod code;
-
 pub mod eaprompt;
 
 pub mod rubric_mqm;
@@ -62,6 +60,8 @@ pub mod thinking;
 
 pub mod answers;
 
+pub mod literals;
+
 pub mod pair;
 
 pub mod prompt;
@@ -78,18 +78,16 @@ mod samples;
 
 pub mod untranslated;
 
-mod reading;
+pub mod reading;
 
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{
     Call, Panel, Question, REASONING, Retry, Wanted, in_parallel,
-    rehearsal::{
-        Rehearsal, RehearsedQuestion, rehearse, rehearse_unanswered, rehearse_unanswered_until,
-        rehearse_until,
-    },
+    rehearsal::{Rehearsal, RehearsedQuestion, rehearse, rehearse_unanswered},
 };
 pub use registry::Built;
 pub use samples::Aggregate;
+use samples::Samples;
 pub use scale::Scale;
 pub use setup::{Granularity, LanguageCheck, Preset, Settings};
 
@@ -126,9 +124,7 @@ pub trait Protocol: Sync + Send {
 /// method itself are in its [`Method`].
 pub struct Judge {
     protocol: Box<dyn Protocol>,
-    /// Number of seeds that it judges at ([`samples`]).
-    samples: usize,
-    aggregate: Aggregate,
+    samples: Samples,
     /// Inputs besides its settings, for the signature.
     pub provenance: Provenance,
     /// Segments that must be judged together, in order; `run` plans, shards and resumes by these groups.
@@ -158,8 +154,7 @@ impl Judge {
     pub fn new(provenance: Provenance, protocol: impl Protocol + 'static) -> Self {
         Self {
             protocol: Box::new(protocol),
-            samples: 1,
-            aggregate: Aggregate::default(),
+            samples: Samples { n: 1, aggregate: Aggregate::default() },
             provenance,
             grouping: Grouping::Segment,
             asks_apart: false,
@@ -171,6 +166,12 @@ impl Judge {
             untranslated: untranslated::Rule::default(),
             reasoning: None,
         }
+    }
+
+    /// This judge with its number of calls per unit.
+    #[must_use]
+    pub fn with_calls(self, calls: method::Calls) -> Self {
+        Self { calls: Some(calls), ..self }
     }
 
     /// [`Protocol::judge`], at every seed. No model is called about units that are not translations
@@ -207,13 +208,13 @@ impl Judge {
         if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
             return Err(setup::Error::SameSamples(samples));
         }
-        Ok(Self { samples: samples.max(1), ..self })
+        Ok(Self { samples: Samples { n: samples.max(1), ..self.samples }, ..self })
     }
 
     /// This judge with another aggregate of its samples.
     #[must_use]
     pub fn aggregated(self, aggregate: Aggregate) -> Self {
-        Self { aggregate, ..self }
+        Self { samples: Samples { aggregate, ..self.samples }, ..self }
     }
 }
 

@@ -23,7 +23,7 @@
 //!   read once, whatever the length of the document, because each question goes on where the one before
 //!   ended.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Step, Verdict, in_parallel,
@@ -145,23 +145,6 @@ impl From<Likelihood> for Judge {
     }
 }
 
-/// The text before the scored text.
-#[derive(Serialize)]
-struct Query<'a> {
-    first_lang: &'a str,
-    second_lang: &'a str,
-    /// `None` when the text is scored alone.
-    first: Option<&'a str>,
-    /// Earlier segments of the document.
-    context: Vec<Pair<'a>>,
-}
-
-#[derive(Serialize)]
-struct Pair<'a> {
-    first: &'a str,
-    second: &'a str,
-}
-
 impl Likelihood {
     /// Reads the settings and the prompt.
     ///
@@ -179,8 +162,8 @@ impl Likelihood {
             directions,
             is_sum: *options.is_sum,
         };
-        let pair = Pair { first: "a", second: "b" };
-        let sample = Query { first_lang: "", second_lang: "", first: Some("a"), context: vec![pair] };
+        let pair = json!({ "first": "a", "second": "b" });
+        let sample = json!({ "first_lang": "", "second_lang": "", "first": "a", "context": [pair] });
         judge.prompts.render(PROMPT, sample).map_err(setup::Error::from_prompt)?;
         Ok(judge)
     }
@@ -192,14 +175,20 @@ impl Likelihood {
         let ScoredText { direction, is_alone } = reading;
         let (first, second) = direction.texts(segment);
         let (first_lang, second_lang) = direction.languages(segment);
-        let context = earlier.iter().filter(|segment| check(segment).is_ok());
-        let pair = |segment| {
-            let (first, second) = direction.texts(segment);
-            Pair { first, second }
-        };
-        let first = Some(first).filter(|_| !is_alone);
-        let query = Query { first_lang, second_lang, first, context: context.map(pair).collect() };
-        let chat = Chat::plain(self.prompts.render(PROMPT, query)?);
+        // Earlier segments of the document.
+        let context: Vec<_> = (earlier.iter().filter(|segment| check(segment).is_ok()))
+            .map(|segment| direction.texts(segment))
+            .map(|(first, second)| json!({ "first": first, "second": second }))
+            .collect();
+        let chat = Chat::plain(self.prompts.render(
+            PROMPT,
+            json!({
+                "first_lang": first_lang,
+                "second_lang": second_lang,
+                "first": Some(first).filter(|_| !is_alone),
+                "context": context,
+            }),
+        )?);
         // Begins with a space, as any word after another.
         let text = format!(" {second}");
         let scored = panel.score_continuations(Role::Annotator, reading.step(), &chat, &[text])?;

@@ -56,7 +56,6 @@ use serde_json::json;
 
 use self::{
     annotation::{Annotation, COUPLED, DIMENSIONS, Dimension, written},
-    code::Published,
     debate::{Debate, Rules, Strategy, Topic, Undecided},
     start::Start,
 };
@@ -78,11 +77,11 @@ use crate::{
 
 mod start;
 
-mod annotation;
+pub mod demos;
 
-mod debate;
+pub mod annotation;
 
-mod code;
+pub mod debate;
 
 const SYSTEM: File = File { name: "m_mad/system.j2", text: include_str!("m_mad/system.j2") };
 const QUERY: File = File { name: "m_mad/query.j2", text: include_str!("m_mad/query.j2") };
@@ -98,8 +97,8 @@ const JUDGE_BUDGET: usize = 1536;
 const MAX_ROUNDS: f64 = 10.0;
 
 /// The stages of its calls.
-const ANNOTATE: Stage = Stage::new("annotate");
-const JUDGE_STAGE: Stage = Stage::new("judge");
+pub const ANNOTATE: Stage = Stage::new("annotate");
+pub const JUDGE_STAGE: Stage = Stage::new("judge");
 
 /// Metadata shown by `tribunal methods show m-mad`.
 pub const METHOD: Method = Method {
@@ -113,7 +112,10 @@ pub const METHOD: Method = Method {
     scale: Scale::PENALTY,
     weights: Some("mmad"),
     options: Options::CHOICES,
-    ..Method::with(build)
+    ..Method::with(|settings, options| {
+        let (options, rounds) = read_options(options)?;
+        Ok(MMad::new(settings, &options, rounds)?.into())
+    })
 };
 
 options! {
@@ -172,15 +174,15 @@ pub enum Shots {
     None,
 }
 
-/// `code` has a pipeline of its own.
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+/// The options of a request, and the rounds of a debate.
+///
+/// # Errors
+/// Options that do not go together, and a number of rounds that is out of range.
+pub fn read_options(options: &GivenOptions) -> Result<(Options, usize), setup::Error> {
     let options = Options::read(options);
     check_options(&options)?;
     let rounds = rounds(&options)?;
-    if settings.preset == Preset::Code {
-        return Ok(Published::new(settings, &options, rounds)?.into());
-    }
-    Ok(MMad::new(settings, &options, rounds)?.into())
+    Ok((options, rounds))
 }
 
 /// A configured M-MAD judge.
@@ -211,7 +213,7 @@ impl From<MMad> for Judge {
     fn from(judge: MMad) -> Self {
         let mut provenance = Provenance::of(&judge.prompts).weighed_by(judge.weights.name);
         if let Start::Gemba(gemba) = &judge.start {
-            provenance.prompts = format!("{}+{}", provenance.prompts, gemba.prompts_hash());
+            provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
         }
         Self { calls: Some(judge.calls()), ..Self::new(provenance, judge) }
     }
@@ -437,10 +439,10 @@ impl MMad {
 }
 
 /// The role, the stage, and the token limit of the answer.
-struct Question {
-    role: Role,
-    step: Step,
-    budget: usize,
+pub struct Question {
+    pub role: Role,
+    pub step: Step,
+    pub budget: usize,
 }
 
 impl Viewpoints {

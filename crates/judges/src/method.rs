@@ -1,14 +1,14 @@
 //! Description of a method: its name, its stages and roles, its options. The methods themselves are listed in
 //! [`super::registry`].
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     Judge, Reads,
     scale::{Scale, ScaleOf},
-    setup::{self, GivenOptions, Granularity, OptionSpec, Preset, Settings, SharedOptions},
+    setup::{self, GivenOptions, Granularity, OptionSpec, Preset, Settings, SharedOptions, names},
 };
 use crate::{mqm::weights, signature::Signature};
 
@@ -147,7 +147,7 @@ pub enum SystemMeans {
 }
 
 /// Builds a judge from settings and options.
-pub(super) type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
+pub type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
 
 /// Model calls for one unit of judgement. A retry after an unusable answer does not count, except where the
 /// published program itself asks again.
@@ -194,63 +194,21 @@ pub enum Role {
     Comparer,
 }
 
-impl Role {
-    /// Every role of every method.
-    pub const ALL: [Self; 13] = [
-        Self::Annotator,
-        Self::DebaterA,
-        Self::DebaterB,
-        Self::Checker,
-        Self::Reviewer,
-        Self::Judge,
-        Self::Tier1,
-        Self::Tier2,
-        Self::Single,
-        Self::Core,
-        Self::Evaluator,
-        Self::Search,
-        Self::Comparer,
-    ];
-
-    /// The name on the command line, in `calls.jsonl` and in the signature.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Annotator => "annotator",
-            Self::DebaterA => "debater-a",
-            Self::DebaterB => "debater-b",
-            Self::Checker => "checker",
-            Self::Reviewer => "reviewer",
-            Self::Judge => "judge",
-            Self::Tier1 => "tier-1",
-            Self::Tier2 => "tier-2",
-            Self::Single => "single",
-            Self::Core => "core",
-            Self::Evaluator => "evaluator",
-            Self::Search => "search",
-            Self::Comparer => "comparer",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Role {
-    type Err = setup::Error;
-
-    fn from_str(text: &str) -> Result<Self, setup::Error> {
-        let plain = text.trim().to_lowercase().replace('_', "-");
-        Self::ALL.into_iter().find(|role| role.name() == plain).ok_or_else(|| setup::Error::Value {
-            option: "a role".into(),
-            value: text.into(),
-            known: setup::either(Self::ALL.iter().map(|role| role.name())),
-        })
-    }
-}
+names!(Role, "a role", {
+    Annotator => "annotator",
+    DebaterA => "debater-a",
+    DebaterB => "debater-b",
+    Checker => "checker",
+    Reviewer => "reviewer",
+    Judge => "judge",
+    Tier1 => "tier-1",
+    Tier2 => "tier-2",
+    Single => "single",
+    Core => "core",
+    Evaluator => "evaluator",
+    Search => "search",
+    Comparer => "comparer",
+});
 
 /// A kind of question in a method, such as the debate of M-MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -336,7 +294,7 @@ mod tests {
 
     #[test]
     fn roles_by_name() {
-        for role in Role::ALL {
+        for &role in Role::ALL {
             assert_eq!(role.name().parse::<Role>().unwrap(), role);
             assert_eq!(serde_json::to_value(role).unwrap(), role.name());
         }

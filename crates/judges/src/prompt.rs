@@ -119,7 +119,7 @@ impl Prompts {
 }
 
 /// The first eight hexadecimal digits of the SHA-256 of these texts, each after its length.
-pub(super) fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+pub fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let mut bytes = Vec::new();
     for text in texts {
         bytes.extend((text.len() as u64).to_le_bytes());

@@ -4,7 +4,7 @@
 //! Figures 15 to 20. No network is used: searches go to [`crate::evidence`].
 //!
 //! Differs:
-//! - Preset `code` is a program of its own, message by message: see `code.rs`.
+//! - Preset `code` is a program of its own, message by message, in `tribunal-replication`.
 //! - Search. Paper and code: Bing. Ours: the user's own documents (`search=INDEX`). Without them there is no
 //!   search: the core agent's prompt has no search agent, as with `skip=search`, which is in the signature.
 //! - Memory. In paper and code the translations of a source share knowledge and anchors, so that a score
@@ -64,18 +64,16 @@ pub mod memory;
 
 pub mod tools;
 
-mod code;
-
 const CORE: File = File { name: "rate/core.j2", text: include_str!("rate/core.j2") };
 const TASK: File = File { name: "rate/task.j2", text: include_str!("rate/task.j2") };
 const RESPONSE: File = File { name: "rate/response.j2", text: include_str!("rate/response.j2") };
 const TURN: File = File { name: "rate/turn.j2", text: include_str!("rate/turn.j2") };
 
 /// Answer tokens of one question to the core agent.
-const BUDGET: usize = 1024;
+pub const BUDGET: usize = 1024;
 
 /// The stages of its calls, each in a round.
-mod stages {
+pub mod stages {
     use crate::Stage;
 
     pub const CORE: Stage = Stage::new("core");
@@ -139,27 +137,31 @@ pub enum Skipped {
 pub struct Rate {
     prompts: Prompts,
     preset: Preset,
-    evidence: Option<Index>,
-    team: Team,
-    shares_memory: bool,
-    rounds: usize,
-    expected: bool,
+    config: Config,
+}
+
+/// The settings that all presets share.
+pub struct Config {
+    pub evidence: Option<Index>,
+    pub team: Team,
+    pub shares_memory: bool,
+    /// Rounds before the end is forced.
+    pub rounds: usize,
+    /// The core agent is shown the mean of the score's distribution.
+    pub expected: bool,
     max_tokens: Option<usize>,
 }
 
 /// The agents that may be left out (Table 4).
-#[derive(Clone, Copy)]
-struct Team {
-    search: bool,
-    comparison: bool,
+#[derive(Clone, Copy, Serialize)]
+pub struct Team {
+    pub search: bool,
+    pub comparison: bool,
 }
 
 impl Protocol for Rate {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        if self.preset == Preset::Code {
-            return self.judge_as_code(panel, group);
-        }
-        if !self.shares_memory {
+        if !self.config.shares_memory {
             return in_parallel(group, |idx, segment| {
                 self.assess(&panel.about(idx), segment, &mut Memory::default())
             });
@@ -177,41 +179,30 @@ impl Protocol for Rate {
 
 impl From<Rate> for Judge {
     fn from(judge: Rate) -> Self {
-        let provenance = Provenance::of(&judge.prompts);
-        let provenance = match (&judge.evidence, judge.team.comparison) {
-            (Some(evidence), _) => provenance.with("search", evidence.fingerprint()),
-            // The omitted agents, by request or by default.
-            (None, true) => provenance.with("skip", "search"),
-            (None, false) => provenance.with("skip", "both"),
-        };
+        // `strict` finishes only what was evaluated; the others may finish at once.
+        let least = if judge.is_strict() { judge.config.judged_calls() } else { 1 };
         Self {
-            grouping: if judge.shares_memory { Grouping::Source } else { Grouping::Segment },
-            calls: Some(judge.calls()),
-            ..Self::new(provenance, judge)
+            grouping: judge.config.grouping(),
+            calls: Some(judge.config.calls(least)),
+            ..Self::new(judge.config.provenance(&judge.prompts), judge)
         }
     }
 }
 
-impl Rate {
-    /// Reads the settings, the prompts and the evidence index.
+impl Config {
+    /// Reads settings and options, and opens the evidence index.
     ///
     /// # Errors
-    /// The errors of [`super::registry::build`]; weights and shots, which the method does not have; an index
-    /// that cannot be opened.
+    /// Weights and shots, which the method does not have; an index that cannot be opened; a number of rounds
+    /// that is not whole.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let conflict = |reason: String| setup::Error::Conflict(reason);
         if settings.weights.is_some() || settings.shots.is_some() {
             return Err(setup::Error::NeitherWeightsNorShots);
         }
         let evidence = open_evidence(options)?;
         let rounds = Some(*options.rounds).filter(|n| n.fract() == 0.0 && *n >= 1.0);
-        let files = match settings.preset {
-            Preset::Code => code::FILES.to_vec(),
-            _ => [&[CORE, TASK, RESPONSE, TURN], agents::FILES].concat(),
-        };
-        let judge = Self {
-            prompts: Prompts::load(&files, settings)?,
-            preset: settings.preset,
+        let no_rounds = || setup::Error::Conflict("`rounds` must be a whole number from 1 on".into());
+        Ok(Self {
             // Without evidence there is no search agent, and the core agent's prompt must not mention one.
             team: Team {
                 search: evidence.is_some(),
@@ -219,28 +210,63 @@ impl Rate {
             },
             evidence,
             shares_memory: *options.shares_memory,
-            rounds: rounds.ok_or_else(|| conflict("`rounds` must be a whole number from 1 on".into()))?
-                as usize,
+            rounds: rounds.ok_or_else(no_rounds)? as usize,
             expected: *options.expected,
             max_tokens: settings.max_tokens,
-        };
-        judge.system().map_err(setup::Error::from_prompt)?;
-        Ok(judge)
+        })
+    }
+
+    /// The provenance of a judge with these prompts.
+    #[must_use]
+    pub fn provenance(&self, prompts: &Prompts) -> Provenance {
+        let provenance = Provenance::of(prompts);
+        match (&self.evidence, self.team.comparison) {
+            (Some(evidence), _) => provenance.with("search", evidence.fingerprint()),
+            // The omitted agents, by request or by default.
+            (None, true) => provenance.with("skip", "search"),
+            (None, false) => provenance.with("skip", "both"),
+        }
+    }
+
+    /// The segments that are judged together.
+    #[must_use]
+    pub fn grouping(&self) -> Grouping {
+        if self.shares_memory { Grouping::Source } else { Grouping::Segment }
+    }
+
+    /// The calls of a score after one evaluation.
+    fn judged_calls(&self) -> usize {
+        3 + usize::from(self.expected)
     }
 
     /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most
     /// calls, and the forced end.
-    fn calls(&self) -> Calls {
-        let evaluation = 1 + usize::from(self.expected);
+    #[must_use]
+    pub fn calls(&self, least: usize) -> Calls {
         // A search is two calls, its queries and its summary; so is a comparison, one in each order.
-        let longest = if self.team.search || self.team.comparison { 2 } else { evaluation };
-        let judged = evaluation + 2;
-        Calls {
-            // `strict` finishes only what was evaluated; the others may finish at once.
-            least: if self.is_strict() { judged } else { 1 },
-            typical: judged,
-            most: self.rounds * (1 + longest) + 1,
-        }
+        let longest =
+            if self.team.search || self.team.comparison { 2 } else { 1 + usize::from(self.expected) };
+        Calls { least, typical: self.judged_calls(), most: self.rounds * (1 + longest) + 1 }
+    }
+
+    /// Maximum number of tokens of an answer.
+    #[must_use]
+    pub fn budget(&self, default: usize) -> usize {
+        self.max_tokens.unwrap_or(default)
+    }
+}
+
+impl Rate {
+    /// Reads the settings and the prompts.
+    ///
+    /// # Errors
+    /// Those of [`Config::new`] and [`Prompts::load`].
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let config = Config::new(settings, options)?;
+        let files = [&[CORE, TASK, RESPONSE, TURN], agents::FILES].concat();
+        let judge = Self { prompts: Prompts::load(&files, settings)?, preset: settings.preset, config };
+        judge.system().map_err(setup::Error::from_prompt)?;
+        Ok(judge)
     }
 
     /// Order in which the translations of a source are judged, where later ones use the memory of earlier
@@ -263,15 +289,15 @@ impl Rate {
         let (asked, compared) = (Vec::new(), Vec::new());
         let mut session =
             Session { judge: self, panel, segment, chat, memory, judged: None, asked, compared };
-        for round in 1..=self.rounds {
+        for round in 1..=self.config.rounds {
             let (name, response) = match session.ask_core(round, false)? {
                 Ok(ToolCall { action: Action::Finish { score }, .. }) => return Ok(session.finish(score)),
                 Ok(step) => (step.name, session.act(round, step.action)?),
                 Err(fault) => ("tool_call", serde_json::json!({ "error": fault })),
             };
-            session.tell(name, &response, round == self.rounds)?;
+            session.tell(name, &response, round == self.config.rounds)?;
         }
-        match session.ask_core(self.rounds + 1, true)? {
+        match session.ask_core(self.config.rounds + 1, true)? {
             Ok(ToolCall { action: Action::Finish { score }, .. }) => Ok(session.finish(score)),
             Ok(step) => Err(Error::Unparsable(format!(
                 "the core agent called `{}` where it was told to finish",
@@ -285,22 +311,13 @@ impl Rate {
         self.preset == Preset::Strict
     }
 
-    /// Maximum number of tokens of an answer.
-    fn budget(&self, own: usize) -> usize {
-        self.max_tokens.unwrap_or(own)
-    }
-
     /// Figures 15 to 17, without the agents that are left out.
     fn system(&self) -> Result<String, Error> {
-        let Team { search, comparison } = self.team;
-        if self.preset == Preset::Code {
-            return self
-                .prompts
-                .render(code::CORE, serde_json::json!({ "search": search, "comparison": comparison }));
-        }
-        let strict = self.is_strict();
-        self.prompts
-            .render(CORE, serde_json::json!({ "search": search, "comparison": comparison, "strict": strict }))
+        let Team { search, comparison } = self.config.team;
+        let values = serde_json::json!({
+            "search": search, "comparison": comparison, "strict": self.is_strict(),
+        });
+        self.prompts.render(CORE, values)
     }
 
     fn opening(&self, segment: &Segment, memory: &Memory) -> Result<Chat, Error> {
@@ -319,7 +336,7 @@ impl Rate {
             target_lang: segment.tgt_lang.name(),
             target: &segment.hypothesis,
             notes: memory.notes(),
-            initialized: self.team.comparison && memory.is_initialized(),
+            initialized: self.config.team.comparison && memory.is_initialized(),
         };
         Ok(Chat::new().system(self.system()?).user(self.prompts.render(TASK, task)?))
     }
@@ -366,7 +383,7 @@ struct LastEvaluation {
 impl Session<'_> {
     /// One question to the core agent: its step, or the fault of its tool call.
     fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>, Error> {
-        let budget = self.judge.budget(BUDGET);
+        let budget = self.judge.config.budget(BUDGET);
         let form = if self.judge.is_strict() { self.form(forced)? } else { ResponseFormat::Text };
         let mut question = self.panel.question(&self.chat, &form, budget);
         if !self.judge.is_strict() {
@@ -397,11 +414,11 @@ impl Session<'_> {
     fn form(&self, forced: bool) -> Result<ResponseFormat, Error> {
         let is_open = |score: &i64| !self.compared.contains(&(2 * score));
         let is_judged = self.judged.is_some();
-        let may_compare = self.judge.team.comparison && is_judged && !forced;
+        let may_compare = self.judge.config.team.comparison && is_judged && !forced;
         let tentative: Vec<i64> = (0..=4).filter(|score| may_compare && is_open(score)).collect();
         let longest = self.segment.source.chars().count().max(self.segment.hypothesis.chars().count());
         let values = serde_json::json!({
-            "search": self.judge.team.search && !forced,
+            "search": self.judge.config.team.search && !forced,
             "evaluate": self.may_evaluate() && !forced,
             "finish": forced || is_judged,
             "tentative": tentative,
@@ -427,7 +444,7 @@ impl Session<'_> {
         let response =
             serde_json::to_string_pretty(response).expect("JSON values with string keys can be written");
         let values = serde_json::json!({
-            "name": name, "response": response, "forced": forced, "rounds": self.judge.rounds,
+            "name": name, "response": response, "forced": forced, "rounds": self.judge.config.rounds,
         });
         let text = self.judge.prompts.render(RESPONSE, values)?;
         self.chat = std::mem::take(&mut self.chat).user(text);

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use super::{
     Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
-    method::{Calls, Method, Role},
+    method::{Build, Calls, Method, Role},
     probe, rate, rubric_mqm,
+    samples::Samples,
     scale::Scale,
-    setup::{self, GivenOptions, LanguageCheck, OptionSpec, Reference, Settings, shared},
+    setup::{self, GivenOptions, LanguageCheck, OptionSpec, Preset, Reference, Settings, shared},
     thinking, untranslated,
 };
 use crate::{
@@ -201,7 +202,7 @@ impl Built {
     #[must_use]
     pub fn calls(&self) -> Calls {
         let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method.calls);
-        let n = self.judge.samples * if self.judge.reasoning.is_some() { 2 } else { 1 };
+        let n = self.judge.samples.n * if self.judge.reasoning.is_some() { 2 } else { 1 };
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
 
@@ -228,10 +229,11 @@ impl Built {
             let method = signed.method.with("reasoning", effort.name());
             signed.method = method.with("reasoning-budget", max_tokens.to_string());
         }
-        if self.judge.samples > 1 {
-            signed.method = signed.method.with("samples", self.judge.samples.to_string());
-            if self.judge.aggregate != Aggregate::Mean {
-                signed.method = signed.method.with("aggregate", self.judge.aggregate.name());
+        let Samples { n, aggregate } = self.judge.samples;
+        if n > 1 {
+            signed.method = signed.method.with("samples", n.to_string());
+            if aggregate != Aggregate::Mean {
+                signed.method = signed.method.with("aggregate", aggregate.name());
             }
         }
         if !self.pairs.is_empty() {
@@ -324,12 +326,20 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
     Signed { method: signed, prompts }
 }
 
-/// The judge of a request `NAME[:option=value,...]`.
+/// The published program of a method's authors, which preset `code` runs.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// The name of the method.
+    pub method: &'static str,
+    pub build: Build,
+}
+
+/// The judge of a request `NAME[:option=value,...]`; in preset `code`, one of these programs.
 ///
 /// # Errors
 /// [`setup::Error`]: an unknown name, option or value, a preset or granularity that the method does not have,
 /// or prompts and shots that cannot be used.
-pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> {
+pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result<Built, setup::Error> {
     let (name, options) = request.split_once(':').unwrap_or((request, ""));
     let method = find(name)?;
     let options = method.parse_options(options)?;
@@ -347,7 +357,12 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
             known: setup::either(method.granularities.iter().map(|g| g.name())),
         });
     }
-    let mut judge = (method.build)(settings, &options)?;
+    let program = programs.iter().find(|program| program.method == method.name);
+    let build = match program.filter(|_| settings.preset == Preset::Code) {
+        Some(program) => program.build,
+        None => method.build,
+    };
+    let mut judge = build(settings, &options)?;
     let signed = sign(method, settings, &options, &judge.provenance).all();
     let scale = scale(method, &signed);
     judge.direction = scale.raw;
@@ -368,205 +383,5 @@ fn rule(
     }
     // Methods that weigh no errors still mark this one, at its cost in WMT's scores.
     let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
-    Ok(untranslated::Rule::of((settings.language_check, settings.preset), scale, weights))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Granularity, Preset};
-
-    /// Stand-ins for published files: the prompts of the authors whose preset `code` reads them from the
-    /// user's copy.
-    fn published(method: &str, preset: Preset) -> Option<std::path::PathBuf> {
-        let golden = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden"));
-        let name = if method.starts_with("m-mad") { "m_mad/code" } else { "himate" };
-        let is_read = preset == Preset::Code && ["m-mad", "himate"].iter().any(|own| method.starts_with(own));
-        is_read.then(|| golden.join(name))
-    }
-
-    fn refusal(request: &str, settings: &Settings) -> String {
-        build(request, settings).err().map(|e| e.to_string()).unwrap_or_default()
-    }
-
-    #[test]
-    fn every_method_builds_in_every_preset_and_granularity() {
-        // The one method that cannot run without examples.
-        let rated = tempfile::NamedTempFile::new().unwrap();
-        let line =
-            r#"{"source_lang":"A","source":"s","target_lang":"B","target":"t","errors":[],"doc":"DOC"}"#;
-        let lines: String = (0..25).map(|doc| line.replace("DOC", &doc.to_string()) + "\n").collect();
-        std::fs::write(rated.path(), lines).unwrap();
-        for method in METHODS {
-            assert!(!method.granularities.is_empty() && method.presets.contains(&Preset::Strict));
-            assert!(![method.name, method.summary, method.citation].contains(&""), "{}", method.name);
-            assert!(!method.stages.is_empty(), "{}", method.name);
-            for preset in method.presets {
-                for granularity in method.granularities {
-                    let shots = (method.name == "gmicl").then(|| rated.path().to_owned());
-                    let prompts = published(method.name, *preset);
-                    let granularity = Some(*granularity);
-                    let settings =
-                        Settings { preset: *preset, granularity, shots, prompts, ..Settings::default() };
-                    // `paper` does not define which errors are discussed: the threshold is fitted.
-                    let is_fitted = method.name == "himate" && *preset == Preset::Paper;
-                    let request = if is_fitted { "himate:threshold=0.9" } else { method.name };
-                    let judge = build(request, &settings).unwrap();
-                    let signature = judge.signature().all();
-                    assert_eq!(signature.get("method"), Some(method.name));
-                    assert_eq!(signature.get("preset"), Some(preset.name()));
-                    assert!(signature.get("prompts").is_some_and(|hash| hash.len() >= 8));
-                    let is_segment = unit_noun(&signature) == "segment";
-                    assert_eq!(is_segment, judge.unit == crate::Unit::Segment, "{}", method.name);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn calls_follow_options_and_presets() {
-        use Preset::{Code, Paper, Strict};
-        let calls = |request: &str, preset: Preset| {
-            let prompts = published(request, preset);
-            let settings = Settings { preset, prompts, ..Settings::default() };
-            let Calls { least, typical, most } = build(request, &settings).unwrap().calls();
-            assert!(least <= typical && typical <= most, "{request}: {least} {typical} {most}");
-            [least, most]
-        };
-        for (request, preset, expected) in [
-            ("m-mad", Strict, [4, 41]),
-            ("m-mad:rounds=10", Strict, [4, 125]),
-            ("m-mad:rounds=1", Paper, [5, 17]),
-            ("m-mad:rounds=10", Code, [4, 125]),
-            ("m-mad:skip=stage2", Code, [5, 14]),
-            ("m-mad:skip=stage2", Strict, [4, 5]),
-            ("m-mad:skip=stage3", Strict, [4, 40]),
-            ("m-mad:skip=stage1,rounds=5", Strict, [1, 17]),
-            ("m-mad:start=gemba-mqm", Strict, [1, 11]),
-            ("m-mad:strategy=deliberation", Strict, [4, 33]),
-            ("m-mad:strategy=interactive-review", Strict, [4, 41]),
-            ("m-mad:strategy=consultancy-review", Strict, [4, 37]),
-            ("rate", Strict, [3, 31]),
-            ("rate", Paper, [1, 31]),
-            ("rate:rounds=3", Code, [1, 10]),
-            ("rate:rounds=3,skip=both", Strict, [3, 7]),
-            ("rate:rounds=3,skip=both,expected=on", Strict, [4, 10]),
-            ("himate", Strict, [19, 171]),
-            ("himate:threshold=0.9", Paper, [19, 133]),
-            ("himate:stages=se+sr", Strict, [19, 95]),
-            ("himate:stages=se", Strict, [19, 38]),
-            ("himate:stages=sa", Strict, [1, 1]),
-            ("gemba-mqm", Strict, [1, 1]),
-            ("gemba-mqm", Code, [1, 6]),
-            ("gemba-da", Strict, [1, 1]),
-            ("gemba-sqm:score=expected", Strict, [1, 2]),
-            ("gemba-stars", Code, [1, 16]),
-            ("gemba-esa", Strict, [1, 2]),
-            ("gemba-esa:score=expected", Strict, [1, 3]),
-            ("gemba-esa", Code, [2, 12]),
-            ("eaprompt", Strict, [1, 2]),
-            ("eaprompt:steps=1", Paper, [1, 1]),
-            ("fsp:score=expected-da", Strict, [1, 2]),
-        ] {
-            assert_eq!(calls(request, preset), expected, "{request}, {preset}");
-        }
-    }
-
-    #[test]
-    fn the_scale_is_that_of_the_run() {
-        let of = |request: &str, preset: Preset| {
-            let settings = Settings { preset, ..Settings::default() };
-            let built = build(request, &settings).unwrap();
-            scale(built.method, &built.signature().all())
-        };
-        for (request, preset, words) in [
-            ("gemba-mqm", Preset::Strict, "negative penalty, -25 to 0, higher is better"),
-            ("gemba-mqm:form=json,da=on", Preset::Strict, "0 to 100, higher is better"),
-            ("gemba-mqm", Preset::Code, "negative penalty, -25 to 0, higher is better"),
-            ("fsp:score=da", Preset::Strict, "0 to 100, higher is better"),
-            ("m-mad", Preset::Strict, "negative penalty, 0 is best, higher is better"),
-            ("eaprompt", Preset::Strict, "negative penalty, 0 is best, higher is better"),
-            ("rubric-mqm", Preset::Strict, "negative points, 0 is best, higher is better"),
-            ("rubric-mqm:score=mean", Preset::Strict, "negative points, -100 to 0, higher is better"),
-            ("rubric-mqm", Preset::Code, "negative points over 100, 0 is best, higher is better"),
-            (
-                "rubric-mqm:scenario=gemba",
-                Preset::Code,
-                "negative penalty over 100, -0.25 to 0, higher is better; raw scores without the minus",
-            ),
-            ("likelihood:norm=sum", Preset::Strict, "log-probability of the text in nats; higher is better"),
-            (
-                "likelihood:norm=sum,relative=on",
-                Preset::Strict,
-                "log-probability in nats, less that of the text alone; higher is better",
-            ),
-            (
-                "difficulty",
-                Preset::Strict,
-                "negative difficulty, -10 to -1, higher is easier; raw scores without the minus",
-            ),
-        ] {
-            assert_eq!(of(request, preset).to_string(), words, "{request} {preset}");
-        }
-        let scales = METHODS.iter().flat_map(|method| method.scales.iter().map(move |of| (method, of.0)));
-        for (method, options) in scales {
-            let known = |option: &str, value: &&&str| match option {
-                "preset" => method.presets.iter().any(|preset| preset.name() == **value),
-                _ => method
-                    .options
-                    .iter()
-                    .any(|choice| choice.name == option && choice.values.contains(*value)),
-            };
-            for (option, values) in options {
-                assert!(values.iter().all(|value| known(option, &value)), "{}: {option}", method.name);
-            }
-        }
-    }
-
-    #[test]
-    fn spellings_of_names() {
-        assert_eq!(find("GEMBA_MQM").unwrap().name, "gemba-mqm");
-        assert!(build("gemba_mqm:form=json, shots=0,da=on", &Settings::default()).is_ok());
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_request() {
-        let strict = Settings::default();
-        insta::assert_snapshot!(
-            [
-                refusal("fps", &strict),
-                refusal("comet", &strict),
-                refusal("fsp:shot=0", &strict),
-                refusal("fsp:shots=5", &strict),
-                refusal("fsp:shots", &strict),
-                refusal("fsp:shots=0,shots=3", &strict),
-                refusal("fsp", &Settings { preset: Preset::Code, ..Settings::default() }),
-                refusal("gemba-da", &Settings { granularity: Some(Granularity::Doc), ..Settings::default() }),
-                refusal("fsp", &Settings { weights: Some("gmba".into()), ..Settings::default() }),
-                refusal("gemba-mqm:da=on", &strict),
-                refusal("gemba-mqm:form=json", &Settings { preset: Preset::Code, ..Settings::default() }),
-            ]
-            .join("\n"),
-            @"
-        unknown method `fps`; did you mean `fsp`?
-        hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`
-        hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        `fsp` has no option `shot`; did you mean `shots`?
-        hint: its options are shots, explain, score, sentences, omissions, window, reasoning, reasoning-budget
-        option `shots` of `fsp` cannot be `5`
-        hint: it can be 3 or 0
-        `shots` has no value
-        hint: write NAME:option=value,option=value
-        option `shots` is given twice
-        the preset of `fsp` cannot be `code`
-        hint: it can be paper or strict
-        the granularity of `gemba-da` cannot be `doc`
-        hint: it can be seg
-        unknown weight preset `gmba`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm, gemba-v2
-        `explain` and `da` are options of the JSON form; hint: add form=json
-        the JSON form has no published code; hint: use preset `paper` or `strict`
-        "
-        );
-    }
+    Ok(untranslated::Rule::of(settings, scale, weights))
 }

@@ -11,11 +11,11 @@
 //!   does not name it, so that weights still add up to the mean penalty. Severity and category are the most
 //!   frequent ones; of equally frequent severities the milder, of categories the first named.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Panel, Protocol, Verdict, setup};
+use super::{Error, Panel, Protocol, Verdict, setup::names};
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
     segment::Segment,
@@ -41,44 +41,25 @@ pub enum Aggregate {
     Mbr,
 }
 
-impl Aggregate {
-    /// All of them, the default first.
-    pub const ALL: [Self; 3] = [Self::Mean, Self::ReciprocalRank, Self::Mbr];
+names!(Aggregate, "the aggregate of samples", {
+    Mean => "mean",
+    ReciprocalRank => "reciprocal-rank",
+    Mbr => "mbr",
+});
 
-    /// The name on the command line and in the signature.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::ReciprocalRank => "reciprocal-rank",
-            Self::Mbr => "mbr",
-        }
-    }
+/// The samples of a judge.
+#[derive(Clone, Copy, Debug)]
+pub struct Samples {
+    /// Number of seeds.
+    pub n: usize,
+    pub aggregate: Aggregate,
 }
 
-impl fmt::Display for Aggregate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Aggregate {
-    type Err = setup::Error;
-
-    fn from_str(text: &str) -> Result<Self, setup::Error> {
-        Self::ALL.into_iter().find(|aggregate| aggregate.name() == text).ok_or_else(|| setup::Error::Value {
-            option: "the aggregate of samples".into(),
-            value: text.into(),
-            known: setup::either(Self::ALL.iter().map(|aggregate| aggregate.name())),
-        })
-    }
-}
-
-/// A judge's verdicts on a group at `n` seeds, combined; its own verdicts for one. The samples run one after
+/// A judge's verdicts on a group at every seed, combined; its own verdicts for one. The samples run one after
 /// the other: the later ones find their prompts in the prefix tree.
 pub fn judge(
     protocol: &dyn Protocol,
-    (n, aggregate): (usize, Aggregate),
+    Samples { n, aggregate }: Samples,
     panel: &Panel,
     group: &[Segment],
 ) -> Vec<Result<Verdict, Error>> {
@@ -335,7 +316,7 @@ mod tests {
             let bad = (n_good..4).map(|_| Err(Error::Refused("no".into())));
             bad.chain(good).collect::<Vec<_>>()
         };
-        for aggregate in Aggregate::ALL {
+        for &aggregate in Aggregate::ALL {
             assert!(matches!(merge(samples(2), 4, aggregate), Err(Error::Refused(_))));
             assert!(merge(samples(3), 4, aggregate).is_ok());
         }

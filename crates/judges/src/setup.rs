@@ -1,15 +1,18 @@
 //! Requests for a judge: settings, `NAME:option=value,...`, and the errors of a request. Nothing is judged
 //! and no prompt read here.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Grouping, Unit};
 use crate::mqm::{self, Repeats, weights::Weights};
 
+mod names;
 pub mod options;
 pub mod shared;
+
+pub(crate) use names::names;
 
 pub use options::{GivenOptions, OptionSpec, OptionValue, Reference};
 pub(crate) use options::{file, list, number, options};
@@ -39,17 +42,11 @@ pub enum Granularity {
     FiveDoc,
 }
 
-impl Preset {
-    /// The name on the command line and in the signature.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "paper",
-            Self::Code => "code",
-            Self::Strict => "strict",
-        }
-    }
+names!(Preset, "preset", { Paper => "paper", Code => "code", Strict => "strict" });
+names!(Granularity, "granularity", { Seg => "seg", Doc => "doc", FiveDoc => "5doc" });
+names!(LanguageCheck, "the language check", { On => "on", Off => "off" });
 
+impl Preset {
     /// Treatment of errors that are named more than once: no paper and no published program merges them,
     /// `strict` does.
     #[must_use]
@@ -59,16 +56,6 @@ impl Preset {
 }
 
 impl Granularity {
-    /// The name on the command line and in the signature.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Seg => "seg",
-            Self::Doc => "doc",
-            Self::FiveDoc => "5doc",
-        }
-    }
-
     /// Segments that must be judged together for a prompt of this extent.
     #[must_use]
     pub fn grouping(self) -> Grouping {
@@ -86,44 +73,6 @@ impl Granularity {
     }
 }
 
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for Granularity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Preset {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let all = [Self::Paper, Self::Code, Self::Strict];
-        all.into_iter().find(|p| p.name() == text).ok_or_else(|| Error::Value {
-            option: "preset".into(),
-            value: text.into(),
-            known: "paper, code or strict".into(),
-        })
-    }
-}
-
-impl FromStr for Granularity {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let all = [Self::Seg, Self::Doc, Self::FiveDoc];
-        all.into_iter().find(|g| g.name() == text).ok_or_else(|| Error::Value {
-            option: "granularity".into(),
-            value: text.into(),
-            known: "seg, doc or 5doc".into(),
-        })
-    }
-}
-
 /// Check of the texts' languages, and of texts that are no translations at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -137,22 +86,6 @@ pub enum LanguageCheck {
 impl LanguageCheck {
     /// The field of the signature for the check; runs without one have no such field.
     pub const FIELD: &'static str = "language";
-}
-
-impl FromStr for LanguageCheck {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "on" => Ok(Self::On),
-            "off" => Ok(Self::Off),
-            _ => Err(Error::Value {
-                option: "the language check".into(),
-                value: text.into(),
-                known: "on or off".into(),
-            }),
-        }
-    }
 }
 
 /// Settings of every method. `None` is the method's own default.
@@ -221,6 +154,17 @@ impl Settings {
             }
             _ => Ok(wanted),
         }
+    }
+}
+
+/// Rejects options that do not go together: the first of these reasons that holds.
+///
+/// # Errors
+/// [`Error::Conflict`].
+pub fn reject(reasons: &[(bool, &str)]) -> Result<(), Error> {
+    match reasons.iter().find(|(holds, _)| *holds) {
+        Some((_, reason)) => Err(Error::Conflict((*reason).into())),
+        None => Ok(()),
     }
 }
 
@@ -305,7 +249,8 @@ pub enum Error {
 
 impl Error {
     /// A prompt that cannot be rendered, found before the first call.
-    pub(super) fn from_prompt(error: super::Error) -> Self {
+    #[must_use]
+    pub fn from_prompt(error: super::Error) -> Self {
         Self::Template(error)
     }
 }

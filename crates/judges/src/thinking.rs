@@ -22,7 +22,7 @@ use super::{
         chances::Scoring,
         errors::{AnswerFormat, Target},
     },
-    declaration::{self, Answers, Declaration},
+    declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     panel::reasoning::Thought,
     prompt::File,
@@ -57,7 +57,7 @@ const FORMAT: AnswerFormat =
 
 const QUESTION: Declaration = Declaration {
     stage: ANSWER,
-    prompt: PROMPT,
+    prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,
     thought: Some((THINK, Thought { max_tokens: 2048, temperature: 0.6, top_p: 0.95 })),

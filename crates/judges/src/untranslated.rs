@@ -9,7 +9,7 @@
 use super::{
     Direction, Error, Judge, Panel, Unit, Verdict, samples,
     scale::Scale,
-    setup::{LanguageCheck, Preset},
+    setup::{LanguageCheck, Preset, Settings},
 };
 use crate::{
     mqm::{ErrorSpan, Severity, weights::Weights},
@@ -37,8 +37,8 @@ pub enum Rule {
 impl Rule {
     /// The rule of a method with this scale and these weights.
     #[must_use]
-    pub fn of((check, preset): (LanguageCheck, Preset), scale: Scale, weights: &'static Weights) -> Self {
-        match (check, preset, scale.non_translation) {
+    pub fn of(settings: &Settings, scale: Scale, weights: &'static Weights) -> Self {
+        match (settings.language_check, settings.preset, scale.non_translation) {
             (LanguageCheck::Off, ..) => Self::Ignored,
             (_, _, None) | (_, Preset::Paper | Preset::Code, _) => Self::Warned,
             (LanguageCheck::On, Preset::Strict, Some(score)) => Self::Scored { score, scale, weights },
@@ -68,14 +68,14 @@ impl Rule {
 pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
     let mut settled = settled(judge, panel, group);
     if settled.iter().all(Option::is_none) {
-        return samples::judge(judge.protocol(), (judge.samples, judge.aggregate), panel, group);
+        return samples::judge(judge.protocol(), judge.samples, panel, group);
     }
     let left: Vec<usize> =
         (0..settled.len()).filter(|&at| settled[at].is_none() && panel.wants(at)).collect();
     let asked = if left.is_empty() {
         settled.iter().map(|_| Err(Error::Failed("no verdict was wanted".into()))).collect()
     } else {
-        samples::judge(judge.protocol(), (judge.samples, judge.aggregate), &panel.wanting(&left), group)
+        samples::judge(judge.protocol(), judge.samples, &panel.wanting(&left), group)
     };
     let verdicts = asked.into_iter().zip(settled.iter_mut().map(Option::take));
     verdicts.map(|(asked, settled)| settled.map_or(asked, Ok)).collect()

@@ -51,8 +51,6 @@ pub mod systems;
 pub mod pairwise_tests;
 pub mod verdicts;
 
-pub mod promptcue;
-pub mod rubric;
 pub mod spans;
 
 pub mod latent;

@@ -11,12 +11,10 @@ use serde::Serialize;
 use super::{
     Error,
     align::Aligned,
-    annotators::RaterPair,
     average::Grouping,
     contents::Contents,
     correlation::Undefined,
     distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary},
-    error_free::ErrorFree,
     eval_set::EvalSet,
     fit::{FitReport, examine},
     latent::{self, Latent},
@@ -37,13 +35,12 @@ use crate::mqm::ratings::Ratings;
 pub mod human;
 mod sliced;
 
-pub use sliced::Sliced;
+pub use sliced::{Sliced, slices};
 
 /// Reads the verdicts of a run on a language pair.
 pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> + 'a;
 
-/// The parts to compute, and their inputs.
-#[expect(clippy::struct_excessive_bools, reason = "each is a part of its own")]
+/// Inputs of the parts.
 pub struct Request<'a> {
     pub seed: u64,
     /// Statistics on slices; empty: those of the task set, or Pearson, Kendall's tau-b and acc-eq. Weights
@@ -53,12 +50,6 @@ pub struct Request<'a> {
     pub task: Option<&'a TaskSet>,
     /// The criterion of the slices; `None`: no slices.
     pub by: Option<&'a By>,
-    pub calibration: bool,
-    pub williams: bool,
-    pub error_free: bool,
-    pub distributions: bool,
-    pub annotators: bool,
-    pub testset: bool,
     /// Runs by name whose error spans are compared with the raters'.
     pub spans: &'a [(String, PathBuf)],
     /// Runs by name whose errors are counted.
@@ -66,40 +57,6 @@ pub struct Request<'a> {
     /// Runs by name for whose errors a weight is searched.
     pub latent: &'a [(String, PathBuf)],
     pub verdicts: &'a ReadVerdicts<'a>,
-}
-
-/// The parts that were computed; the others are empty.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Parts {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub slices: Vec<Sliced>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub calibration: Vec<Of<Result<FitReport, Undefined>>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub williams: Vec<Of<williams::Compared>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub error_free: Vec<Of<Result<ErrorFree, Undefined>>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub distributions: Vec<Of<Distribution>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<Of<ErrorShares>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotators: Option<Vec<Of<RaterPair>>>,
-    /// Where several annotators have scores of their own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub several_annotators: Vec<Of<human::Annotators>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub testset: Vec<Of<Contents>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub spans: Vec<Of<SpanReport>>,
-    /// The span reports on the slices of `--by`; empty where no verdict covers a rated segment.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub span_slices: Vec<SlicedSpans>,
-    /// Means over language pairs, where there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub span_means: Vec<SpanMeans>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub latent: Vec<Of<Result<Latent, Undefined>>>,
 }
 
 /// A finding about one metric (or about the raters) on one language pair.
@@ -130,50 +87,33 @@ pub struct Distribution {
 /// Statistic that a weight is searched for unless one is named.
 const LATENT: Statistic = Statistic::AccEq(Grouping::Item);
 
-impl Parts {
-    /// Computes the parts that a request names.
-    ///
-    /// # Errors
-    /// Files that cannot be read, or scores that do not fit.
-    pub fn of(request: &Request<'_>, sets: &[EvalSet]) -> Result<Self, Error> {
-        let mut parts = Self::default();
-        if let Some(by) = request.by {
-            parts.slices = sliced::slices(request, sets, by)?;
-        }
-        for set in sets {
-            if request.calibration {
-                for (metric, scores) in aligned(set)? {
-                    parts.calibration.push(of(set, &metric.name, examine(&scores, request.seed)));
-                }
-            }
-            if request.williams {
-                let pairs = williams::compare_all(set)?;
-                parts.williams.extend(pairs.into_iter().map(|pair| of(set, "pearson", pair)));
-            }
-            if request.error_free {
-                parts.error_free.extend(human::error_free(request, set)?);
-            }
-            if request.distributions {
-                parts.distributions.extend(distributions(set)?);
-                parts.errors.extend(rated_errors(request, set)?);
-            }
-            if request.annotators {
-                parts.annotators.get_or_insert_default().extend(human::pairs(set)?);
-                parts.several_annotators.extend(human::several(request, set)?);
-            }
-            if request.testset {
-                let rows = Contents::of(&set.testset, &set.gold)?;
-                parts.testset.extend(rows.into_iter().map(|row| of(set, &set.gold.name, row)));
-            }
-            spans(request, set, &mut parts)?;
-            parts.latent.extend(latent_weights(request, set)?);
-        }
-        let reports: Vec<&SpanReport> = parts.spans.iter().map(|of| &of.found).collect();
-        if sets.len() > 1 {
-            parts.span_means = means(&reports);
-        }
-        Ok(parts)
-    }
+/// The held-out calibration of each metric's tie threshold.
+///
+/// # Errors
+/// Scores that do not fit.
+pub fn calibration(
+    request: &Request<'_>,
+    set: &EvalSet,
+) -> Result<Vec<Of<Result<FitReport, Undefined>>>, Error> {
+    let metrics = aligned(set)?.into_iter();
+    Ok(metrics.map(|(metric, scores)| of(set, &metric.name, examine(&scores, request.seed))).collect())
+}
+
+/// Williams' test of every two metrics.
+///
+/// # Errors
+/// Scores that do not fit.
+pub fn williams(set: &EvalSet) -> Result<Vec<Of<williams::Compared>>, Error> {
+    Ok(williams::compare_all(set)?.into_iter().map(|pair| of(set, "pearson", pair)).collect())
+}
+
+/// What the test set holds, and how much of it is rated.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn contents(set: &EvalSet) -> Result<Vec<Of<Contents>>, Error> {
+    let rows = Contents::of(&set.testset, &set.gold)?;
+    Ok(rows.into_iter().map(|row| of(set, &set.gold.name, row)).collect())
 }
 
 fn of<T>(set: &EvalSet, name: &str, found: T) -> Of<T> {
@@ -194,7 +134,11 @@ pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>, Error> {
     Ok(all)
 }
 
-fn distributions(set: &EvalSet) -> Result<Vec<Of<Distribution>>, Error> {
+/// Distributions of the scores of the raters and of each metric.
+///
+/// # Errors
+/// Scores that do not fit.
+pub fn distributions(set: &EvalSet) -> Result<Vec<Of<Distribution>>, Error> {
     let mut all = Vec::new();
     let mut gold_done = false;
     let mut metrics = aligned(set)?;
@@ -226,7 +170,10 @@ fn verdicts_of(request: &Request<'_>, path: &Path, set: &EvalSet) -> Result<Vec<
 }
 
 /// Errors of the raters, then those of each run, on the segments that were rated.
-fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShares>>, Error> {
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShares>>, Error> {
     let ratings = set.gold_source.ratings(&set.testset)?;
     let mut shares = Vec::new();
     if !ratings.is_empty() {
@@ -261,11 +208,32 @@ struct Judged {
     units: Vec<Unit>,
 }
 
-/// The reports of all runs, then of the baselines, over the whole pair and over each slice.
-fn spans(request: &Request<'_>, set: &EvalSet, parts: &mut Parts) -> Result<(), Error> {
-    if request.spans.is_empty() {
-        return Ok(());
+/// The error spans of runs and of baselines beside the raters'.
+#[derive(Clone, Debug, Default)]
+pub struct Spans {
+    pub reports: Vec<Of<SpanReport>>,
+    /// The reports on each slice; empty where no verdict covers a rated segment.
+    pub slices: Vec<SlicedSpans>,
+    /// Means over language pairs, where there are several.
+    pub means: Vec<SpanMeans>,
+}
+
+/// The reports of all runs, then of the baselines, over each language pair and over each of its slices.
+///
+/// # Errors
+/// Files that cannot be read, and runs without a verdict on a segment that the raters marked.
+pub fn spans(request: &Request<'_>, sets: &[EvalSet]) -> Result<Spans, Error> {
+    let mut found = Spans::default();
+    if !request.spans.is_empty() {
+        sets.iter().try_for_each(|set| spans_of_pair(request, set, &mut found))?;
     }
+    if sets.len() > 1 {
+        found.means = means(&found.reports.iter().map(|of| &of.found).collect::<Vec<_>>());
+    }
+    Ok(found)
+}
+
+fn spans_of_pair(request: &Request<'_>, set: &EvalSet, all: &mut Spans) -> Result<(), Error> {
     let ratings: Vec<Ratings> =
         set.gold_source.ratings(&set.testset)?.into_iter().map(|(_, ratings)| ratings).collect();
     let documents: Vec<String> = set.testset.places.iter().map(|place| place.doc.clone()).collect();
@@ -294,7 +262,7 @@ fn spans(request: &Request<'_>, set: &EvalSet, parts: &mut Parts) -> Result<(), 
                 set.lp()
             ))
         })?;
-        parts.spans.push(of(set, name, report));
+        all.reports.push(of(set, name, report));
         for (slice, segments) in &slices {
             // A document belongs to a slice that contains all of it.
             let segments: BTreeSet<usize> = segments.iter().copied().collect();
@@ -304,13 +272,20 @@ fn spans(request: &Request<'_>, set: &EvalSet, parts: &mut Parts) -> Result<(), 
                 part.map(|(verdict, unit)| (verdict.clone(), unit.clone())).unzip();
             let (lp, slice, name) = (set.lp().to_owned(), slice.clone(), name.clone());
             let found = compare(&name, &verdicts, &units, &ratings, &documents);
-            parts.span_slices.extend(found.map(|found| SlicedSpans { lp, slice, name, found }));
+            all.slices.extend(found.map(|found| SlicedSpans { lp, slice, name, found }));
         }
     }
     Ok(())
 }
 
-fn latent_weights(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<Result<Latent, Undefined>>>, Error> {
+/// The weight of a major error that agrees best, for each run.
+///
+/// # Errors
+/// Files that cannot be read, and runs over documents.
+pub fn latent_weights(
+    request: &Request<'_>,
+    set: &EvalSet,
+) -> Result<Vec<Of<Result<Latent, Undefined>>>, Error> {
     let statistic = request.statistics.first().copied().unwrap_or(LATENT);
     let mut found = Vec::new();
     for (name, path) in request.latent {

@@ -296,11 +296,17 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.trim().is_empty())
 }
 
-pub(crate) fn line_error(path: &Path, line: usize, what: String) -> Error {
+/// The error of a line that cannot be read, from 1.
+#[must_use]
+pub fn line_error(path: &Path, line: usize, what: String) -> Error {
     Error::Line { path: path.into(), line, what }
 }
 
-pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
+/// The text of a file.
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn read_text(path: &Path) -> Result<String, Error> {
     text::read(path).map_err(|source| Error::Read { path: PathBuf::from(path), source })
 }
 

@@ -1,8 +1,7 @@
 //! The statistics by name: the formula and the input of each. The formulas are in `correlation`, `pairs`,
 //! `average`, `ties`, `agreement`, `spa` and `deviation`.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, mem::discriminant, str::FromStr};
 
 use serde::Serialize;
 
@@ -199,22 +198,53 @@ impl From<Averaged> for Measured {
     }
 }
 
+const GROUPINGS: [(&str, Grouping); 3] =
+    [("none", Grouping::None), ("sys", Grouping::Sys), ("item", Grouping::Item)];
+
+const NORMALISATIONS: [(&str, Normalisation); 3] =
+    [("raw", Normalisation::Raw), ("minmax", Normalisation::MinMax), ("mqm25", Normalisation::Mqm25)];
+
+const COEFFICIENTS: [(&str, Coefficient); 6] = [
+    ("pearson", Coefficient::Pearson),
+    ("spearman", Coefficient::Spearman),
+    ("kendall-b", Coefficient::KendallB),
+    ("kendall-c", Coefficient::KendallC),
+    ("tau23", Coefficient::Tau23 { epsilon: 0.0 }),
+    ("acc23", Coefficient::Acc23 { epsilon: 0.0 }),
+];
+
+/// Statistics without options.
+const PLAIN: [(&str, Statistic); 6] = [
+    ("sys:accuracy", Statistic::Accuracy),
+    ("sys:pearson", Statistic::SystemPearson),
+    ("sys:spearman", Statistic::SystemSpearman),
+    ("sys:kendall", Statistic::SystemKendall),
+    ("sys:spa", Statistic::Soft),
+    ("seg:pearson-diff", Statistic::Differences),
+];
+
+fn by_name<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
+    names.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+}
+
+/// The name of a variant, whatever its fields are.
+fn name_of<T>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    let is_same = |(_, named): &&(&'static str, T)| discriminant(named) == discriminant(value);
+    names.iter().find(is_same).map_or("", |(name, _)| name)
+}
+
 impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Accuracy => f.write_str("sys:accuracy"),
-            Self::SystemPearson => f.write_str("sys:pearson"),
-            Self::SystemSpearman => f.write_str("sys:spearman"),
-            Self::SystemKendall => f.write_str("sys:kendall"),
-            Self::Soft => f.write_str("sys:spa"),
-            Self::Differences => f.write_str("seg:pearson-diff"),
             Self::KendallLike(threshold) => write!(f, "seg:kendall-like@{threshold}"),
-            Self::AccEq(grouping) => write!(f, "seg:acc-eq@{}", grouping_name(*grouping)),
+            Self::AccEq(grouping) => write!(f, "seg:acc-eq@{}", name_of(&GROUPINGS, grouping)),
             Self::Segment(coefficient, grouping) => {
-                write!(f, "seg:{}@{}", coefficient_name(*coefficient), grouping_name(*grouping))
+                let coefficient = name_of(&COEFFICIENTS, coefficient);
+                write!(f, "seg:{coefficient}@{}", name_of(&GROUPINGS, grouping))
             }
-            Self::Mae(normalisation) => write!(f, "seg:mae@{}", normalisation_name(*normalisation)),
-            Self::Mse(normalisation) => write!(f, "seg:mse@{}", normalisation_name(*normalisation)),
+            Self::Mae(normalisation) => write!(f, "seg:mae@{}", name_of(&NORMALISATIONS, normalisation)),
+            Self::Mse(normalisation) => write!(f, "seg:mse@{}", name_of(&NORMALISATIONS, normalisation)),
+            plain => f.write_str(name_of(&PLAIN, plain)),
         }
     }
 }
@@ -225,30 +255,20 @@ impl FromStr for Statistic {
     /// Reads `LEVEL:NAME[@GROUPING]`; the grouping is `none` unless given, `item` for acc-eq.
     fn from_str(text: &str) -> Result<Self, Error> {
         let (name, option) = text.split_once('@').map_or((text, None), |(name, option)| (name, Some(option)));
-        let grouped = |coefficient| Ok(Self::Segment(coefficient, grouping(text, option.unwrap_or("none"))?));
-        match name {
-            "sys:accuracy" => Ok(Self::Accuracy),
-            "sys:pearson" => Ok(Self::SystemPearson),
-            "sys:spearman" => Ok(Self::SystemSpearman),
-            "sys:kendall" => Ok(Self::SystemKendall),
-            "sys:spa" => Ok(Self::Soft),
-            "seg:pearson-diff" => Ok(Self::Differences),
+        let grouping = |default| by_name(&GROUPINGS, option.unwrap_or(default));
+        let normalisation = || by_name(&NORMALISATIONS, option.unwrap_or("minmax"));
+        let found = match name {
             // The papers call it acc-t once its threshold of ties is chosen.
-            "seg:acc-eq" | "seg:acc-t" => Ok(Self::AccEq(grouping(text, option.unwrap_or("item"))?)),
-            "seg:pearson" => grouped(Coefficient::Pearson),
-            "seg:spearman" => grouped(Coefficient::Spearman),
-            "seg:kendall-b" => grouped(Coefficient::KendallB),
-            "seg:kendall-c" => grouped(Coefficient::KendallC),
-            "seg:tau23" => grouped(Coefficient::Tau23 { epsilon: 0.0 }),
-            "seg:acc23" => grouped(Coefficient::Acc23 { epsilon: 0.0 }),
-            "seg:mae" => Ok(Self::Mae(normalisation(text, option.unwrap_or("minmax"))?)),
-            "seg:mse" => Ok(Self::Mse(normalisation(text, option.unwrap_or("minmax"))?)),
-            "seg:kendall-like" => {
-                let threshold = option.unwrap_or("0").parse().map_err(|_| unknown(text))?;
-                Ok(Self::KendallLike(threshold))
-            }
-            _ => Err(unknown(text)),
-        }
+            "seg:acc-eq" | "seg:acc-t" => grouping("item").map(Self::AccEq),
+            "seg:mae" => normalisation().map(Self::Mae),
+            "seg:mse" => normalisation().map(Self::Mse),
+            "seg:kendall-like" => option.unwrap_or("0").parse().ok().map(Self::KendallLike),
+            _ => by_name(&PLAIN, name).or_else(|| {
+                let coefficient = by_name(&COEFFICIENTS, name.strip_prefix("seg:")?)?;
+                Some(Self::Segment(coefficient, grouping("none")?))
+            }),
+        };
+        found.ok_or_else(|| unknown(text))
     }
 }
 
@@ -287,47 +307,6 @@ fn unknown(text: &str) -> Error {
          seg:{{pearson,spearman,kendall-b,kendall-c,tau23,acc23,acc-eq}}@{{none,sys,item}}, seg:pearson-diff, \
          seg:kendall-like@THRESHOLD, seg:{{mae,mse}}@{{raw,minmax,mqm25}}"
     ))
-}
-
-fn grouping(text: &str, name: &str) -> Result<Grouping, Error> {
-    [Grouping::None, Grouping::Sys, Grouping::Item]
-        .into_iter()
-        .find(|grouping| grouping_name(*grouping) == name)
-        .ok_or_else(|| unknown(text))
-}
-
-fn normalisation(text: &str, name: &str) -> Result<Normalisation, Error> {
-    [Normalisation::Raw, Normalisation::MinMax, Normalisation::Mqm25]
-        .into_iter()
-        .find(|normalisation| normalisation_name(*normalisation) == name)
-        .ok_or_else(|| unknown(text))
-}
-
-fn grouping_name(grouping: Grouping) -> &'static str {
-    match grouping {
-        Grouping::None => "none",
-        Grouping::Sys => "sys",
-        Grouping::Item => "item",
-    }
-}
-
-fn normalisation_name(normalisation: Normalisation) -> &'static str {
-    match normalisation {
-        Normalisation::Raw => "raw",
-        Normalisation::MinMax => "minmax",
-        Normalisation::Mqm25 => "mqm25",
-    }
-}
-
-fn coefficient_name(coefficient: Coefficient) -> &'static str {
-    match coefficient {
-        Coefficient::Pearson => "pearson",
-        Coefficient::Spearman => "spearman",
-        Coefficient::KendallB => "kendall-b",
-        Coefficient::KendallC => "kendall-c",
-        Coefficient::Tau23 { .. } => "tau23",
-        Coefficient::Acc23 { .. } => "acc23",
-    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,12 @@ const SEGMENT_SPEARMAN: Statistic = Statistic::Segment(Coefficient::Spearman, Gr
 const ACC_EQ: Statistic = Statistic::AccEq(Grouping::Item);
 
 impl TaskSet {
+    /// An average over tasks whose values are not mapped, on what all metrics scored.
+    fn new(name: &str, source: &'static str, tasks: Vec<Task>) -> Self {
+        let (mapped, beside, coverage) = (false, Vec::new(), CoveragePolicy::Common);
+        Self { name: name.into(), tasks, mapped, beside, source, coverage }
+    }
+
     /// The set of that name. Those of shared tasks have their own language pairs, the others are over
     /// `pairs`.
     ///
@@ -97,14 +103,7 @@ impl TaskSet {
     #[must_use]
     pub fn from_statistics(statistics: &[Statistic], pairs: &[String]) -> Self {
         let beside = pairs.iter().flat_map(|lp| statistics.iter().map(|s| task(lp, *s))).collect();
-        Self {
-            name: "statistics".into(),
-            tasks: Vec::new(),
-            mapped: false,
-            beside,
-            source: "",
-            coverage: CoveragePolicy::Common,
-        }
+        Self { beside, ..Self::new("statistics", "", Vec::new()) }
     }
 
     /// The statistics that are shown for each pair by default.
@@ -141,42 +140,21 @@ fn wmt23() -> TaskSet {
             tasks.push(Task { humans: lp == "he-en", ..task(lp, statistic) });
         }
     }
-    TaskSet {
-        name: "wmt23".into(),
-        tasks,
-        mapped: true,
-        beside: Vec::new(),
-        source: "mt-metrics-eval tasks.py",
-        coverage: CoveragePolicy::Common,
-    }
+    TaskSet { mapped: true, ..TaskSet::new("wmt23", "mt-metrics-eval tasks.py", tasks) }
 }
 
 fn wmt24() -> TaskSet {
     let tasks = ["en-de", "en-es", "ja-zh"].into_iter().flat_map(|lp| {
         [Statistic::Soft, ACC_EQ].map(|statistic| Task { humans: lp == "en-de", ..task(lp, statistic) })
     });
-    TaskSet {
-        name: "wmt24".into(),
-        tasks: tasks.collect(),
-        mapped: true,
-        beside: Vec::new(),
-        source: "mt-metrics-eval tasks.py",
-        coverage: CoveragePolicy::Common,
-    }
+    TaskSet { mapped: true, ..TaskSet::new("wmt24", "mt-metrics-eval tasks.py", tasks.collect()) }
 }
 
 /// Soft pairwise accuracy and acc-eq by item on every language pair that has human scores.
 fn wmt25() -> TaskSet {
     let pairs = pairs("wmt25").into_iter();
     let tasks = pairs.flat_map(|lp| [Statistic::Soft, ACC_EQ].map(|statistic| task(lp, statistic)));
-    TaskSet {
-        name: "wmt25".into(),
-        tasks: tasks.collect(),
-        mapped: true,
-        beside: Vec::new(),
-        source: "mt-metrics-eval tasks.py",
-        coverage: CoveragePolicy::Common,
-    }
+    TaskSet { mapped: true, ..TaskSet::new("wmt25", "mt-metrics-eval tasks.py", tasks.collect()) }
 }
 
 /// M-MAD's Meta: four equal parts, with accuracy pooled over all pairs.
@@ -196,14 +174,7 @@ fn mmad(pairs: &[String]) -> TaskSet {
         tasks
             .extend([Statistic::SystemPearson, ACC_EQ, SEGMENT_PEARSON].map(|statistic| task(lp, statistic)));
     }
-    TaskSet {
-        name: "mmad".into(),
-        tasks,
-        mapped: true,
-        beside,
-        source: "M-MAD, Table 2",
-        coverage: CoveragePolicy::Common,
-    }
+    TaskSet { mapped: true, beside, ..TaskSet::new("mmad", "M-MAD, Table 2", tasks) }
 }
 
 /// RATE's Meta: the plain mean of six statistics per direction. The authors' program
@@ -221,14 +192,9 @@ fn rate(pairs: &[String]) -> TaskSet {
         SEGMENT_SPEARMAN,
     ];
     let beside = [ACC_EQ, Statistic::Soft];
-    TaskSet {
-        name: "rate".into(),
-        tasks: pairs.iter().flat_map(|lp| statistics.map(|statistic| task(lp, statistic))).collect(),
-        mapped: false,
-        beside: pairs.iter().flat_map(|lp| beside.map(|statistic| task(lp, statistic))).collect(),
-        source: "RATE, Tables 3 and 5",
-        coverage: CoveragePolicy::Common,
-    }
+    let tasks = pairs.iter().flat_map(|lp| statistics.map(|statistic| task(lp, statistic))).collect();
+    let beside = pairs.iter().flat_map(|lp| beside.map(|statistic| task(lp, statistic))).collect();
+    TaskSet { beside, ..TaskSet::new("rate", "RATE, Tables 3 and 5", tasks) }
 }
 
 /// FSP's system ranking accuracy: the mean of each direction's, not pooled over pairs of systems. It needs
@@ -237,14 +203,9 @@ fn rate(pairs: &[String]) -> TaskSet {
 /// scripts of WMT24, which count the human translation of en-de that is not the reference as a system.
 fn fsp(pairs: &[String]) -> TaskSet {
     let accuracy = |lp: &String| Task { humans: lp == "en-de", ..task(lp, Statistic::Accuracy) };
-    TaskSet {
-        name: "fsp".into(),
-        tasks: pairs.iter().map(accuracy).collect(),
-        mapped: false,
-        beside: Vec::new(),
-        source: "FSP, Table 3 and Figures 4 and 7",
-        coverage: CoveragePolicy::Official,
-    }
+    let tasks = pairs.iter().map(accuracy).collect();
+    let set = TaskSet::new("fsp", "FSP, Table 3 and Figures 4 and 7", tasks);
+    TaskSet { coverage: CoveragePolicy::Official, ..set }
 }
 
 #[cfg(test)]

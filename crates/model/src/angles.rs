@@ -45,6 +45,7 @@ impl Angles {
     /// # Panics
     /// When the position has not been reached.
     #[must_use]
+    #[inline]
     pub fn at(&self, position: u32) -> (&[f32], &[f32]) {
         let half = self.frequencies.len();
         let at = position as usize * half..(position as usize + 1) * half;

@@ -122,8 +122,84 @@ pub enum LogitsStatus {
     Rerun,
 }
 
+/// The cache, the buffers and the logits of the last step on a device. Every operation fails when the device
+/// does.
+pub trait Runtime: Send + Sync {
+    /// Allocates the cache of `n_blocks` blocks, uninitialised.
+    ///
+    /// # Errors
+    /// No memory, or a number type that this backend does not cache.
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// Allocates room for the recurrent states of so many sequences and snapshots, uninitialised. Only models
+    /// with Gated DeltaNet need any.
+    ///
+    /// # Errors
+    /// No memory.
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
+
+    /// Bytes of the buffers of steps within these limits, beside weights and cache; 0 if buffers are
+    /// allocated as needed.
+    fn step_bytes(&self, _most: StepLimits) -> usize {
+        0
+    }
+
+    /// Allocates the buffers of steps within these limits. Larger steps are an error from then on.
+    ///
+    /// # Errors
+    /// No memory on the device.
+    fn prepare(&mut self, _most: StepLimits) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Selects the kernels of later steps: those with the longest record, each launched by itself, or those
+    /// of the device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel
+    /// for each operation has no choice.
+    fn take_proven(&mut self, _proven: bool) {}
+
+    /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in
+    /// this backend's own layout, for [`Runtime::write_prefix`]. `None` where a prefix is computed about as
+    /// fast as it can be read from a file.
+    fn read_prefix(&self, _blocks: &[u32], _state: Option<u32>) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Writes the bytes from [`Runtime::read_prefix`] to as many blocks and a slot, in a process with the
+    /// same weights and the same options.
+    fn write_prefix(&mut self, _blocks: &[u32], _state: Option<u32>, _bytes: &[u8]) {}
+
+    /// Answers a [`SampleRequest`] for each row of the step's logits, or for the first of them. `None` if
+    /// nothing is requested, the mask allows no token, or the logits are NaN.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
+
+    /// The log-probabilities of tokens after some rows of the step's logits, each with the bits that
+    /// [`SampleRequest::Weigh`] gives; `None` where the logits are NaN or there is no such token or row.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
+
+    /// The step's logits, for tests and measurements.
+    ///
+    /// Shape: `[wanted, vocab]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
+
+    /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the
+    /// weights.
+    fn cheap_rows(&self) -> usize;
+
+    /// Returns true if steps are computed on the threads of the calling rayon pool.
+    fn computes_on_threads(&self) -> bool;
+}
+
 /// A device with one model's cache and the current step. Every operation fails when the device does.
-pub trait Backend: Send + Sync + Sized + 'static {
+pub trait Backend: Runtime + Sized + 'static {
     /// The residual stream, f32.
     ///
     /// Shape: `[rows, hidden]`.
@@ -181,49 +257,6 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// # Errors
     /// No memory on the device.
     fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error>;
-
-    /// Allocates the cache of `n_blocks` blocks, uninitialised.
-    ///
-    /// # Errors
-    /// No memory, or a number type that this backend does not cache.
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
-
-    /// Allocates room for the recurrent states of so many sequences and snapshots, uninitialised. Only models
-    /// with Gated DeltaNet need any.
-    ///
-    /// # Errors
-    /// No memory.
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
-
-    /// Bytes of the buffers of steps within these limits, beside weights and cache; 0 if buffers are
-    /// allocated as needed.
-    fn step_bytes(&self, _most: StepLimits) -> usize {
-        0
-    }
-
-    /// Allocates the buffers of steps within these limits. Larger steps are an error from then on.
-    ///
-    /// # Errors
-    /// No memory on the device.
-    fn prepare(&mut self, _most: StepLimits) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Selects the kernels of later steps: those with the longest record, each launched by itself, or those
-    /// of the device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel
-    /// for each operation has no choice.
-    fn take_proven(&mut self, _proven: bool) {}
-
-    /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in
-    /// this backend's own layout, for [`Backend::write_prefix`]. `None` where a prefix is computed about as
-    /// fast as it can be read from a file.
-    fn read_prefix(&self, _blocks: &[u32], _state: Option<u32>) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// Writes the bytes from [`Backend::read_prefix`] to as many blocks and a slot, in a process with the
-    /// same weights and the same options.
-    fn write_prefix(&mut self, _blocks: &[u32], _state: Option<u32>, _bytes: &[u8]) {}
 
     /// Begins a step and copies its blocks and states. All later operations are on its rows.
     ///
@@ -387,33 +420,4 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// # Errors
     /// The device fails.
     fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error>;
-
-    /// Answers a [`SampleRequest`] for each row of the step's logits, or for the first of them. `None` if
-    /// nothing is requested, the mask allows no token, or the logits are NaN.
-    ///
-    /// # Errors
-    /// The device fails.
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
-
-    /// The log-probabilities of tokens after some rows of the step's logits, each with the bits that
-    /// [`SampleRequest::Weigh`] gives; `None` where the logits are NaN or there is no such token or row.
-    ///
-    /// # Errors
-    /// The device fails.
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
-
-    /// The step's logits, for tests and measurements.
-    ///
-    /// Shape: `[wanted, vocab]`.
-    ///
-    /// # Errors
-    /// The device fails.
-    fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
-
-    /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the
-    /// weights.
-    fn cheap_rows(&self) -> usize;
-
-    /// Returns true if steps are computed on the threads of the calling rayon pool.
-    fn computes_on_threads(&self) -> bool;
 }

@@ -4,12 +4,13 @@
 mod load;
 
 use super::{
-    Adapter, Config, Error, KvType, Weights,
+    Adapter, Config, Error, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Rows, StepStatus},
+    backend::{
+        Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Rows, Runtime, StepStatus,
+    },
     config::AttentionKind,
-    sampler::{SampleRequest, SampledToken},
-    step::{Step, StepLimits},
+    step::Step,
 };
 use load::Load;
 
@@ -17,27 +18,10 @@ use load::Load;
 pub trait Model: Send + Sync {
     fn config(&self) -> &Config;
 
-    /// Allocates the cache of `n_blocks` blocks of [`super::BLOCK`] tokens.
-    ///
-    /// # Errors
-    /// No memory, or a number type that this device does not cache.
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+    /// Cache, buffers and logits on the device.
+    fn runtime(&self) -> &dyn Runtime;
 
-    /// Reserves slots of recurrent states ([`Backend::reserve_states`]).
-    ///
-    /// # Errors
-    /// No memory.
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
-
-    /// Bytes of the buffers of steps within these limits ([`Backend::step_bytes`]).
-    fn step_bytes(&self, most: StepLimits) -> usize;
-
-    /// Allocates the buffers of steps within these limits ([`Backend::prepare`]). Adapters must be added
-    /// before.
-    ///
-    /// # Errors
-    /// No memory on the device.
-    fn prepare(&mut self, most: StepLimits) -> Result<(), Error>;
+    fn runtime_mut(&mut self) -> &mut dyn Runtime;
 
     /// Adds an adapter, and returns the number by which the parts of a step refer to it. Rows without an
     /// adapter are computed as if there were none.
@@ -69,41 +53,11 @@ pub trait Model: Send + Sync {
     /// Those of [`Model::run`], and when the model has fewer layers.
     fn states(&mut self, step: Step, layers: usize) -> Result<Vec<f32>, Error>;
 
-    /// Samples from the step's logits ([`Backend::take`]).
-    ///
-    /// # Errors
-    /// The device fails.
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
-
-    /// Log-probabilities of tokens after some rows ([`Backend::logprobs`]).
-    ///
-    /// # Errors
-    /// The device fails.
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
-
-    /// The step's logits ([`Backend::logits`]).
-    ///
-    /// # Errors
-    /// The device fails.
-    fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
-
     /// The hidden states that the last step captured: the residual stream after each of the step's depths,
     /// row after row.
     ///
     /// Shape: `[depths][noted, hidden]`.
     fn hidden_states(&self) -> &[Vec<f32>];
-
-    /// The bytes of cached blocks and of a recurrent state ([`Backend::read_prefix`]).
-    fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>>;
-
-    /// Writes bytes to cached blocks and a recurrent state ([`Backend::write_prefix`]).
-    fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]);
-
-    /// Rows up to which a step takes hardly longer than with one row ([`Backend::cheap_rows`]).
-    fn cheap_rows(&self) -> usize;
-
-    /// Returns true if steps are computed on rayon's threads ([`Backend::computes_on_threads`]).
-    fn computes_on_threads(&self) -> bool;
 }
 
 /// A loaded model on one kind of device.
@@ -279,12 +233,12 @@ impl<B: Backend> Model for Decoder<B> {
         &self.config
     }
 
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
-        self.backend.reserve(n_blocks, kv)
+    fn runtime(&self) -> &dyn Runtime {
+        &self.backend
     }
 
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error> {
-        self.backend.reserve_states(n_slots)
+    fn runtime_mut(&mut self) -> &mut dyn Runtime {
+        &mut self.backend
     }
 
     fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error> {
@@ -319,22 +273,6 @@ impl<B: Backend> Model for Decoder<B> {
         }
         self.n_adapters += 1;
         Ok(self.n_adapters as u32 - 1)
-    }
-
-    fn step_bytes(&self, most: StepLimits) -> usize {
-        self.backend.step_bytes(most)
-    }
-
-    fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>> {
-        self.backend.read_prefix(blocks, state)
-    }
-
-    fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]) {
-        self.backend.write_prefix(blocks, state, bytes);
-    }
-
-    fn prepare(&mut self, most: StepLimits) -> Result<(), Error> {
-        self.backend.prepare(most)
     }
 
     fn run(&mut self, step: Step) -> Result<(), Error> {
@@ -380,27 +318,7 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.floats(&x)
     }
 
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error> {
-        self.backend.take(wants)
-    }
-
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
-        self.backend.logprobs(rows)
-    }
-
-    fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
-        self.backend.logits()
-    }
-
     fn hidden_states(&self) -> &[Vec<f32>] {
         &self.hidden_states
-    }
-
-    fn cheap_rows(&self) -> usize {
-        self.backend.cheap_rows()
-    }
-
-    fn computes_on_threads(&self) -> bool {
-        self.backend.computes_on_threads()
     }
 }

@@ -297,12 +297,15 @@ impl Weights {
         })
     }
 
+    /// An error about a tensor of these weights; `reason` follows its name.
+    #[must_use]
     pub fn bad(&self, name: &str, reason: &str) -> Error {
         Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
     }
 }
 
 /// Little-endian floats of any width as f32; `None` for quantised types.
+#[must_use]
 pub fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
     let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
     match dtype {

@@ -5,17 +5,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::llm::{Finish, MessageRole};
 
-use super::{folder::json_lines, record::UnitKey};
 use crate::{
     digest,
+    folder::json_lines,
     judges::Call,
     llm::{self, Chat, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
+    record::UnitKey,
 };
 
 /// One line of `calls.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallLine {
-    /// The group's name, made of what is in it: see [`super::groups::Group::id`].
+    /// The group's name, made of what is in it: see [`crate::groups::Group::id`].
     pub group: String,
     pub system: String,
     pub doc: String,
@@ -52,7 +53,7 @@ pub struct Content {
     #[serde(flatten)]
     pub spelled: Spelled,
     /// The given continuations, where they were scored and no answer was generated.
-    #[serde(rename = "weighed", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scored: Vec<Continuation>,
 }
 
@@ -125,17 +126,11 @@ impl CallLine {
             content: Some(Content {
                 chat: call.chat,
                 sampling: call.sampling,
-                spelled: Spelled::of(&call.reply.tokens, call.reply.is_chance),
+                spelled: Spelled::new(&call.reply.tokens, call.reply.is_chance),
                 reply: call.reply.text,
-                scored: call.scored.into_iter().map(Continuation::of).collect(),
+                scored: call.scored.into_iter().map(Continuation::new).collect(),
             }),
         }
-    }
-
-    /// Drops question and answer.
-    #[must_use]
-    pub fn without_content(self) -> Self {
-        Self { content: None, ..self }
     }
 
     /// Returns true if the call has the form in which a run writes it: its prompt has the hash that it names,
@@ -180,7 +175,7 @@ impl Content {
 impl Spelled {
     /// The columns of these tokens.
     #[must_use]
-    pub fn of(tokens: &[Token], is_chance: bool) -> Self {
+    pub fn new(tokens: &[Token], is_chance: bool) -> Self {
         let is_masked = tokens.iter().any(|t| t.masked_logprob.to_bits() != t.logprob.to_bits());
         let masked = tokens.iter().filter(|_| is_masked).map(|token| token.masked_logprob);
         Self {
@@ -217,8 +212,10 @@ impl Spelled {
 }
 
 impl Continuation {
-    fn of(scored: Scored) -> Self {
-        let spelled = Spelled::of(&scored.tokens, scored.is_chance);
+    /// A continuation of a line.
+    #[must_use]
+    pub fn new(scored: Scored) -> Self {
+        let spelled = Spelled::new(&scored.tokens, scored.is_chance);
         Self { spelled, text: scored.text, reading: scored.reading }
     }
 
@@ -287,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_line_without_content_has_its_cost() {
-        let line = CallLine::new("3", &[], call()).without_content();
+        let line = CallLine { content: None, ..CallLine::new("3", &[], call()) };
         let text = serde_json::to_string(&line).unwrap();
         assert!(!text.contains("How good"), "{text}");
         let read: CallLine = serde_json::from_str(&text).unwrap();

@@ -6,30 +6,19 @@ use std::{
     path::Path,
 };
 
-use serde::Deserialize;
-use sha2::{Digest, Sha256};
-
-use super::{
-    Error,
+use crate::{
     calls::{self, CallCost},
-    folder::json_lines,
-    journal::{self, JOURNAL},
+    error::Error,
+    folder::hash,
+    journal::{JOURNAL, UnitFields},
+    lines::{Kind, Lines},
 };
 
-/// Calls of a record.
-#[derive(Deserialize)]
-struct Told {
-    system: String,
-    doc: String,
-    seg: Option<usize>,
-    n_calls: usize,
-}
-
-/// Number of questions about a unit.
+/// Number of questions about a unit: by its record, and in the file of calls.
 #[derive(Default)]
 struct Count {
-    told: usize,
-    there: usize,
+    recorded: usize,
+    found: usize,
 }
 
 /// Compares the calls of a folder with those that its records count.
@@ -41,27 +30,27 @@ struct Count {
 /// [`Error::CallsMissing`]; [`Error::Io`], [`Error::Damaged`].
 pub fn check(dir: &Path) -> Result<(), Error> {
     let mut units: HashMap<u64, Count> = HashMap::new();
-    let mut told = 0;
-    journal::each_json(&dir.join(JOURNAL), |json: Told| {
-        told += json.n_calls;
-        let place = place(&json.system, &json.doc, json.seg);
-        units.entry(place).or_default().told += json.n_calls;
-        Ok(())
-    })?;
-    let (mut there, mut shared) = (0, 0);
-    calls::each_place(dir, |call| {
+    let mut recorded = 0;
+    for fields in Lines::<UnitFields>::open(&dir.join(JOURNAL), Kind::Journal)? {
+        let UnitFields { system, doc, seg, n_calls, .. } = fields?;
+        recorded += n_calls;
+        units.entry(hash(&(system, doc, seg))).or_default().recorded += n_calls;
+    }
+    let (mut found, mut shared) = (0, 0);
+    for call in calls::lines::<CallCost>(dir)? {
+        let call = call?;
         if call.error.is_some() {
-            return;
+            continue;
         }
-        there += 1;
-        match units.get_mut(&place(&call.system, &call.doc, call.seg)) {
-            Some(unit) => unit.there += 1,
+        found += 1;
+        match units.get_mut(&hash(&(&call.system, &call.doc, call.seg))) {
+            Some(unit) => unit.found += 1,
             None => shared += usize::from(call.seg.is_none()),
         }
-    })?;
-    let own = units.values().map(|unit| unit.there.min(unit.told)).sum();
-    let there = if shared == 0 { own } else { there };
-    if there >= told { Ok(()) } else { Err(Error::CallsMissing { dir: dir.into(), there, told }) }
+    }
+    let of_units = units.values().map(|unit| unit.found.min(unit.recorded)).sum();
+    let found = if shared == 0 { of_units } else { found };
+    if found >= recorded { Ok(()) } else { Err(Error::CallsMissing { dir: dir.into(), found, recorded }) }
 }
 
 /// Units with a verdict in a folder.
@@ -72,25 +61,19 @@ impl JudgedUnits {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`].
-    pub fn of(dir: &Path) -> Result<Self, Error> {
-        let mut places = HashSet::new();
-        journal::each_json(&dir.join(JOURNAL), |json: Told| {
-            places.extend([json.seg, None].map(|seg| place(&json.system, &json.doc, seg)));
-            Ok(())
-        })?;
-        Ok(Self(places))
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let mut units = HashSet::new();
+        for fields in Lines::<UnitFields>::open(&dir.join(JOURNAL), Kind::Journal)? {
+            let UnitFields { system, doc, seg, .. } = fields?;
+            units.extend([seg, None].map(|seg| hash(&(&system, &doc, seg))));
+        }
+        Ok(Self(units))
     }
 
     /// Returns true if there is a verdict on the unit of a call, or on a part of its document for a call
     /// about a group.
     #[must_use]
     pub fn has(&self, call: &CallCost) -> bool {
-        self.0.contains(&place(&call.system, &call.doc, call.seg))
+        self.0.contains(&hash(&(&call.system, &call.doc, call.seg)))
     }
-}
-
-/// A number for what a question was about.
-fn place(system: &str, doc: &str, seg: Option<usize>) -> u64 {
-    let digest = Sha256::digest(json_lines(&[(system, doc, seg)]));
-    digest[..8].iter().fold(0, |id, &byte| id << 8 | u64::from(byte))
 }

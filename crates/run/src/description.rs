@@ -10,10 +10,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Selection, folder::json_lines, record::UnitKey};
 use crate::{
-    digest, files,
+    digest,
+    error::Error,
+    files,
+    folder::json_lines,
+    record::UnitKey,
     segment::{Segments, trained::Overlap},
+    selection::Selection,
     signature::Signature,
 };
 
@@ -50,8 +54,7 @@ pub struct RunFile {
     /// Overlap of the judge's training data with the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trained_on: Vec<Overlap>,
-    /// The systems in the order in which the input names them first; empty where an earlier version wrote the
-    /// file.
+    /// The systems in the order in which the input names them first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
     /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
@@ -86,13 +89,10 @@ pub struct DocUnits {
 pub struct Origin {
     pub build: Build,
     pub machine: Machine,
-    #[serde(default)]
     pub models: Vec<ModelFiles>,
     /// The method's prompt files in force, with their SHA-256.
-    #[serde(default)]
     pub prompts: Vec<NamedHash>,
     /// Files and folders that the command names, other than the input and the models.
-    #[serde(default)]
     pub materials: Vec<Material>,
 }
 
@@ -190,7 +190,7 @@ impl InputId {
     ///
     /// # Errors
     /// [`Error::Input`] when the texts cannot be read back.
-    pub fn of<S: Segments + ?Sized>(segments: &S, selection: &Selection) -> Result<Self, Error> {
+    pub fn new<S: Segments + ?Sized>(segments: &S, selection: &Selection) -> Result<Self, Error> {
         let mut hash = Sha256::new();
         let mut systems: BTreeSet<&str> = BTreeSet::new();
         for idx in 0..segments.n_segments() {
@@ -287,7 +287,7 @@ impl RunFile {
         let text = match files::read_own_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
-            Err(source) => return Err(Error::Io { action: "read", path, source }),
+            Err(source) => return Err(Error::reading(&path)(source)),
         };
         let hint = "restore it from a copy; the verdicts do not depend on it, but continuing the run does";
         let run: Self = serde_json::from_str(&text).map_err(|source| Error::Damaged {

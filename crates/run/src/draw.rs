@@ -3,11 +3,11 @@
 use crate::{random, segment::Outline};
 
 /// The languages of a segment: documents of other languages are other documents, whatever their name.
-pub(super) fn languages(segment: &Outline<'_>) -> String {
+pub(crate) fn languages(segment: &Outline<'_>) -> String {
     format!("{}-{}", segment.src_lang, segment.tgt_lang)
 }
 
 /// Shuffles by a seed.
-pub(super) fn shuffle<T>(items: &mut [T], seed: u64) {
+pub(crate) fn shuffle<T>(items: &mut [T], seed: u64) {
     random::shuffle(items, |i| random::at(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ i, 1));
 }

@@ -2,18 +2,19 @@
 //! time.
 
 use std::{
-    io::{self, BufReader, Read as _},
+    io::{self, BufRead as _, BufReader},
     path::Path,
 };
 
-use super::{
-    Error, Summary,
+use crate::{
     calls::Sums,
+    error::Error,
+    files,
     folder::{self, Folder},
-    journal::{self, Index},
-    summary::{Cost, Summing},
+    journal::index::Index,
+    signature::Signature,
+    summary::{Cost, Summary, Summing},
 };
-use crate::{files, signature::Signature};
 
 /// The files that a finished run has.
 pub const VERDICTS: &str = "verdicts.jsonl";
@@ -26,10 +27,9 @@ pub const SUMMARY: &str = "summary.json";
 pub fn summary(index: &Index, signature: &Signature, sums: &Sums, cost: Cost) -> Result<Summary, Error> {
     let questions = sums.questions();
     let mut summing = Summing::new(&questions);
-    index.each(|json| {
-        summing.add(&journal::record(json)?);
-        Ok(())
-    })?;
+    for record in index.records() {
+        summing.add(&record?);
+    }
     Ok(summing.finish(signature, cost))
 }
 
@@ -58,20 +58,20 @@ pub fn read_summary(dir: &Path) -> Option<Summary> {
 /// [`Error::Io`], [`Error::Damaged`].
 pub fn write(folder: &Folder, index: &Index, summary: Summary) -> Result<Summary, Error> {
     let path = folder.path(VERDICTS);
-    if !is_there(&path, index)? {
+    if !holds(&path, index)? {
         folder::replace(&path, |file| {
-            let mut write = |json: &str| {
-                let written = file.write_all(json.as_bytes()).and_then(|()| file.write_all(b"\n"));
-                written.map_err(|source| Error::Io { action: "write", path: path.clone(), source })
-            };
-            index.each(&mut write).map_err(io::Error::other)
+            for json in index.verdicts() {
+                file.write_all(json.map_err(io::Error::other)?.as_bytes())?;
+                file.write_all(b"\n")?;
+            }
+            Ok(())
         })?;
     }
-    if let Some(there) = read_summary(folder.dir()) {
+    if let Some(written) = read_summary(folder.dir()) {
         let mut same = summary.clone();
-        same.cost.wall_seconds = there.cost.wall_seconds;
-        if same == there {
-            return Ok(there);
+        same.cost.wall_seconds = written.cost.wall_seconds;
+        if same == written {
+            return Ok(written);
         }
     }
     folder.write(SUMMARY, &summary_bytes(&summary))?;
@@ -79,17 +79,16 @@ pub fn write(folder: &Folder, index: &Index, summary: Summary) -> Result<Summary
 }
 
 /// Returns true if a file holds the verdicts of an index already, line by line.
-fn is_there(path: &Path, index: &Index) -> Result<bool, Error> {
+fn holds(path: &Path, index: &Index) -> Result<bool, Error> {
     let Ok(file) = files::open_own(path) else { return Ok(false) };
     let mut file = BufReader::with_capacity(1 << 18, file);
-    let mut is_same = true;
-    let mut there = Vec::new();
-    index.each(|json| {
-        there.resize(json.len() + 1, 0);
-        is_same = is_same
-            && file.read_exact(&mut there).is_ok()
-            && there.strip_suffix(b"\n").is_some_and(|line| line == json.as_bytes());
-        Ok(())
-    })?;
-    Ok(is_same && file.read(&mut [0]).is_ok_and(|n| n == 0))
+    let mut line = Vec::new();
+    for json in index.verdicts() {
+        line.clear();
+        let is_read = file.read_until(b'\n', &mut line).is_ok();
+        if !is_read || line.strip_suffix(b"\n") != Some(json?.as_bytes()) {
+            return Ok(false);
+        }
+    }
+    Ok(file.fill_buf().is_ok_and(<[u8]>::is_empty))
 }

@@ -6,9 +6,9 @@ use std::{
 };
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
-use super::{Error, lock::Lock};
-use crate::files;
+use crate::{error::Error, files, lock::Lock};
 
 /// The file of verdicts as they are made.
 pub const JOURNAL: &str = "journal.jsonl";
@@ -79,8 +79,14 @@ impl Folder {
     }
 }
 
+/// A number that identifies an item: the beginning of the SHA-256 of its JSON line.
+pub(crate) fn hash<T: Serialize>(item: &T) -> u64 {
+    let digest = Sha256::digest(json_lines(std::slice::from_ref(item)));
+    u64::from_be_bytes(*digest.first_chunk().expect("a SHA-256 has 32 bytes"))
+}
+
 /// Items as JSON, one per line.
-pub(super) fn json_lines<T: Serialize>(items: &[T]) -> Vec<u8> {
+pub(crate) fn json_lines<T: Serialize>(items: &[T]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for item in items {
         serde_json::to_writer(&mut bytes, item).expect("strings and numbers into memory");
@@ -127,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let _held = Folder::open(dir.path()).unwrap();
         let error = Folder::open(dir.path()).unwrap_err().to_string();
-        let wanted = format!("process {} on `{}`, since 20", std::process::id(), super::super::lock::host());
+        let wanted = format!("process {} on `{}`, since 20", std::process::id(), crate::lock::host());
         assert!(error.contains(&wanted) && error.contains(" UTC"), "{error}");
     }
 }

@@ -2,8 +2,9 @@
 //! shards. Groups depend on the input and the seed alone, never on a model or a clock.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     fmt,
+    hash::Hash,
     str::FromStr,
     sync::Arc,
 };
@@ -11,16 +12,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Error,
-    draw::{languages, shuffle},
-    folder::json_lines,
-    record::UnitKey,
-    selection::Selection,
-};
 use crate::{
+    draw::{languages, shuffle},
+    error::Error,
+    folder::json_lines,
     judges::{Grouping, Judge, Unit},
+    record::UnitKey,
     segment::{Segment, Segments},
+    selection::Selection,
 };
 
 /// Documents in one group of [`Grouping::FiveDocuments`].
@@ -167,58 +166,50 @@ impl GroupId {
 /// The members of several groups.
 type Members = Vec<Vec<usize>>;
 
-fn documents<S: Segments + ?Sized>(segments: &S) -> Members {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut of_doc: HashMap<(&str, String, &str), usize> = HashMap::new();
-    for i in 0..segments.n_segments() {
-        let segment = segments.outline(i);
-        if segment.doc.is_empty() {
-            groups.push(vec![i]);
-            continue;
-        }
-        let at = *of_doc.entry((segment.system, languages(&segment), segment.doc)).or_insert(groups.len());
-        if at == groups.len() {
+/// Positions with the same key together, in the order of their first ones; one without a key is alone.
+fn by_key<K: Eq + Hash>(keys: impl Iterator<Item = Option<K>>) -> Members {
+    let mut groups: Members = Vec::new();
+    let mut numbers: HashMap<K, usize> = HashMap::new();
+    for (i, key) in keys.enumerate() {
+        let number = key.map_or(groups.len(), |key| *numbers.entry(key).or_insert(groups.len()));
+        if number == groups.len() {
             groups.push(Vec::new());
         }
-        groups[at].push(i);
+        groups[number].push(i);
     }
     groups
+}
+
+fn documents<S: Segments + ?Sized>(segments: &S) -> Members {
+    by_key((0..segments.n_segments()).map(|i| {
+        let segment = segments.outline(i);
+        (!segment.doc.is_empty()).then(|| (segment.system, languages(&segment), segment.doc))
+    }))
 }
 
 /// Documents of one system and language pair in an order drawn by the seed, five by five. Systems with the
 /// same number of documents draw the same order, so their groups can be compared.
 fn five_documents<S: Segments + ?Sized>(segments: &S, seed: u64) -> Members {
-    let mut of_system: Vec<Members> = Vec::new();
-    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
-    for doc in documents(segments) {
-        let first = segments.outline(doc[0]);
-        let at = *places.entry((first.system, languages(&first))).or_insert(of_system.len());
-        if at == of_system.len() {
-            of_system.push(Vec::new());
-        }
-        of_system[at].push(doc);
-    }
+    let documents = documents(segments);
+    let of_system = by_key(documents.iter().map(|members| {
+        let first = segments.outline(members[0]);
+        Some((first.system, languages(&first)))
+    }));
     let mut groups = Vec::new();
-    for mut docs in of_system {
-        shuffle(&mut docs, seed);
-        groups.extend(docs.chunks(DOCS_IN_GROUP).map(<[Vec<usize>]>::concat));
+    for mut numbers in of_system {
+        shuffle(&mut numbers, seed);
+        let group =
+            |five: &[usize]| five.iter().flat_map(|&number| documents[number].iter().copied()).collect();
+        groups.extend(numbers.chunks(DOCS_IN_GROUP).map(group));
     }
     groups
 }
 
 fn sources<S: Segments + ?Sized>(segments: &S) -> Members {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut of_source: HashMap<(String, &str, usize, u128), usize> = HashMap::new();
-    for i in 0..segments.n_segments() {
+    by_key((0..segments.n_segments()).map(|i| {
         let segment = segments.outline(i);
-        let source = (languages(&segment), segment.doc, segment.seg, segments.source_id(i));
-        let at = *of_source.entry(source).or_insert(groups.len());
-        if at == groups.len() {
-            groups.push(Vec::new());
-        }
-        groups[at].push(i);
-    }
-    groups
+        Some((languages(&segment), segment.doc, segment.seg, segments.source_id(i)))
+    }))
 }
 
 /// One part of a run: `1/3` is the first of three.
@@ -393,7 +384,7 @@ mod tests {
     fn segments_that_are_judged_apart_have_their_documents_shards_and_names_of_their_own() {
         let segments = input();
         let selection = Selection::Only((0..20).filter(|i| i % 3 != 1).collect());
-        let judge = registry::build("fsp:shots=0", &Settings::default()).unwrap();
+        let judge = registry::build("fsp:shots=0", &Settings::default(), &[]).unwrap();
         for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments] {
             let whole = groups(&segments, &selection, grouping, 7);
             let apart = each_apart(whole.clone(), judge.as_ref());

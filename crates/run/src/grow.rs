@@ -3,26 +3,23 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::{
-    Copy, Error, RunConfig, Selection, Shard, Task,
+use crate::{
     description::{InputId, RUN, RunFile},
+    error::Error,
     finish,
     folder::{Folder, json_lines},
-    groups::{self, Group, GroupId},
+    groups::{self, Group, GroupId, Shard},
     input,
     journal::JOURNAL,
     materials,
-};
-use crate::{
     segment::{Corpus, Segments as _, numbered},
-    signature::{Difference, Signature},
+    selection::Selection,
+    signature::Signature,
+    task::{Copy, RunConfig, Task},
 };
 
 /// Field of the signature for units without a verdict that were asked again.
 pub const RETRY: &str = "retry";
-
-/// The field of the signature with the language pairs.
-pub const PAIRS: &str = "pairs";
 
 /// Changes to a folder before its run goes on.
 #[derive(Debug, Default)]
@@ -41,7 +38,12 @@ impl FolderState {
     /// # Errors
     /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the
     /// folder has a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
-    pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, config: &RunConfig) -> Result<Self, Error> {
+    pub fn compare(
+        folder: &Folder,
+        wanted: RunFile,
+        task: &Task<'_>,
+        config: &RunConfig,
+    ) -> Result<Self, Error> {
         let there = match RunFile::read(folder.dir()) {
             Ok(there) => there,
             // Killed at its very beginning, a run leaves an empty journal.
@@ -118,9 +120,7 @@ fn kernels_of_parts(earlier: &str, now: &str) -> String {
 /// Returns true if the signatures differ only in asking again, which is new; false if they are equal. Any
 /// other difference is an error.
 fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Result<bool, Error> {
-    // Older runs did not sign their language pairs, which their input has.
-    let is_new = |d: &Difference| d.key == PAIRS && d.there.is_none();
-    let differences: Vec<Difference> = here.differences(there).into_iter().filter(|d| !is_new(d)).collect();
+    let differences = here.differences(there);
     let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
     if differences.is_empty() || asks_again && differences.len() == 1 {
         return Ok(asks_again);

@@ -6,16 +6,14 @@ use std::{
     path::Path,
 };
 
-use super::{
-    Error, Selection,
+use crate::{
     description::{InputId, RunFile},
-    folder,
+    error::Error,
+    files, folder,
     groups::Shard,
     materials,
-};
-use crate::{
-    files,
     segment::{Corpus, Segments as _},
+    selection::Selection,
 };
 
 /// The file's name: the segments, those that are only context among them, one JSON object a line.
@@ -42,7 +40,7 @@ pub fn keep(dir: &Path, segments: &Corpus, shard: Shard) -> Result<(), Error> {
 /// [`Error::Io`], [`Error::Damaged`].
 pub fn carry_over(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
     let path = from.join(INPUT);
-    let mut file = files::open_own(&path).map_err(|source| Error::Io { action: "read", path, source })?;
+    let mut file = files::open_own(&path).map_err(Error::reading(&path))?;
     folder::replace(&to.join(INPUT), |copy| std::io::copy(&mut file, copy).map(drop))?;
     materials::carry_over(from, &run.origin.materials, to)
 }
@@ -57,18 +55,19 @@ pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Corpus, Selection)>, Er
     if !path.exists() {
         return Ok(None);
     }
-    let io = |source| Error::Io { action: "read", path: path.clone(), source };
     let hint = "delete the file; the run can then be continued from its own input";
     let damaged = |line, reason: String| Error::Damaged { path: path.clone(), line, reason, hint };
     let mut segments = Corpus::default();
-    for (i, line) in BufReader::new(files::open_own(&path).map_err(io)?).lines().enumerate() {
-        let line = line.map_err(io)?;
+    for (i, line) in
+        BufReader::new(files::open_own(&path).map_err(Error::reading(&path))?).lines().enumerate()
+    {
+        let line = line.map_err(Error::reading(&path))?;
         let segment = serde_json::from_str(&line).map_err(|e| damaged(i + 1, e.to_string()))?;
         segments.push(&segment).map_err(Error::Input)?;
     }
     segments.complete().map_err(Error::Input)?;
     let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
-    let here = InputId::of(&segments, &selection)?;
+    let here = InputId::new(&segments, &selection)?;
     if here != run.input {
         let reason = format!("it holds {here}, but `run.json` says {}", run.input);
         return Err(Error::DamagedFile { path, reason, hint });

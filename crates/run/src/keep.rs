@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use serde::Serialize;
 
-use super::{Record, folder::json_lines};
+use crate::{folder::json_lines, record::Record};
 
 /// The files of the sources that are kept: their text, and a list with their difficulties.
 pub const SOURCES: [&str; 2] = ["kept.txt", "kept.jsonl"];

@@ -6,8 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, clock::utc};
-use crate::files;
+use crate::{clock::utc, error::Error, files};
 
 /// The lock file's name.
 pub const LOCK: &str = ".lock";

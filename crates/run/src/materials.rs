@@ -10,12 +10,13 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{
-    Copy, Error,
+use crate::{
     description::{Material, RUN, RunFile},
-    folder,
+    digest,
+    error::Error,
+    files, folder,
+    task::Copy,
 };
-use crate::{digest, files};
 
 /// The folder of the copies.
 pub const MATERIALS: &str = "materials";
@@ -93,7 +94,7 @@ fn hashed(path: &Path) -> Result<Vec<(PathBuf, String)>, Error> {
     let sha256 = |name: PathBuf| {
         let file = if name.as_os_str().is_empty() { path.to_path_buf() } else { path.join(&name) };
         let hash = files::open(&file).and_then(hash);
-        Ok((name, hash.map_err(|source| Error::Io { action: "read", path: file, source })?))
+        Ok((name, hash.map_err(Error::reading(&file))?))
     };
     names.into_iter().map(sha256).collect()
 }
@@ -148,8 +149,7 @@ pub fn carry_over(from: &Path, materials: &[Material], to: &Path) -> Result<(), 
             let file = if name.as_os_str().is_empty() { path.clone() } else { path.join(&name) };
             let name = Path::new(kept).join(&name);
             let target = made(to, name.to_str().unwrap_or(kept))?;
-            let mut opened =
-                files::open(&file).map_err(|source| Error::Io { action: "read", path: file, source })?;
+            let mut opened = files::open(&file).map_err(Error::reading(&file))?;
             folder::replace(&target, |copy| io::copy(&mut opened, copy).map(drop))?;
         }
     }

@@ -6,15 +6,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    Error, Outcome, Shard, UnitKey, calls, complete,
+use crate::{
+    calls::{self, CallCost},
+    checksum::with_checksum,
+    complete,
     description::{RUN, RunFile},
+    error::Error,
     finish,
     folder::{self, Folder, json_lines},
-    groups::GroupId,
+    groups::{GroupId, Shard},
     input,
-    journal::{self, Index, JOURNAL},
+    journal::{JOURNAL, index::Index},
+    outcome::Outcome,
     own,
+    record::UnitKey,
     units::Units,
 };
 
@@ -61,7 +66,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
         return Err(Error::Contradiction { a: folder(a), b: folder(b), unit: name(&units.key(*unit)) });
     }
     let bringer = if dirs.len() > 1 { bringers(dirs)? } else { HashMap::new() };
-    let missing = (index.len() < units.len()).then(|| incomplete(&index, &units, &given));
+    let missing = (index.n_verdicts() < units.len()).then(|| incomplete(&index, &units, &given));
     let missing = match missing {
         None => without_calls(dirs)?,
         missing => missing,
@@ -86,18 +91,18 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
     };
     let sums = calls::join(dirs, brings, out)?;
     folder::replace(&folder.path(JOURNAL), |file| {
-        let mut write = |json: &str| {
-            let written = file.write_all((journal::with_checksum(json) + "\n").as_bytes());
-            written.map_err(|source| Error::Io { action: "write", path: out.join(JOURNAL), source })
-        };
-        index.each(&mut write).map_err(std::io::Error::other)
+        for json in index.verdicts() {
+            let json = json.map_err(std::io::Error::other)?;
+            file.write_all((with_checksum(&json) + "\n").as_bytes())?;
+        }
+        Ok(())
     })?;
     let mut cost = sums.cost.clone();
     cost.wall_seconds =
         dirs.iter().filter_map(|dir| finish::read_summary(dir)).map(|s| s.cost.wall_seconds).sum();
     let summary = finish::summary(&index, &first.signature, &sums, cost)?;
     let summary = if missing.is_none() { finish::write(&folder, &index, summary)? } else { summary };
-    Ok(Merged { outcome: Outcome { resumed: index.len(), dir: out.into(), summary }, missing })
+    Ok(Merged { outcome: Outcome { resumed: index.n_verdicts(), dir: out.into(), summary }, missing })
 }
 
 fn same_run(a_dir: &Path, a: &RunFile, b_dir: &Path, b: &RunFile) -> Result<(), Error> {
@@ -159,15 +164,16 @@ fn state(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Err
 fn bringers(dirs: &[PathBuf]) -> Result<HashMap<GroupId, (usize, bool)>, Error> {
     let mut bringer: HashMap<GroupId, (usize, bool)> = HashMap::new();
     for (at, dir) in dirs.iter().enumerate() {
-        let judged = complete::JudgedUnits::of(dir)?;
-        calls::each_place(dir, |call| {
-            let Some(group) = GroupId::parse(&call.group) else { return };
-            let is_judged = judged.has(call);
-            let own = bringer.entry(group).or_insert((at, is_judged));
-            if is_judged && !own.1 {
-                *own = (at, true);
+        let judged = complete::JudgedUnits::read(dir)?;
+        for call in calls::lines::<CallCost>(dir)? {
+            let call = call?;
+            let Some(group) = GroupId::parse(&call.group) else { continue };
+            let is_judged = judged.has(&call);
+            let first = bringer.entry(group).or_insert((at, is_judged));
+            if is_judged && !first.1 {
+                *first = (at, true);
             }
-        })?;
+        }
     }
     Ok(bringer)
 }
@@ -181,7 +187,7 @@ fn incomplete(index: &Index, units: &Units, given: &[String]) -> Error {
         (1..=count).map(|i| format!("{i}/{count}")).filter(|shard| !given.contains(shard.as_str())).collect();
     let shards =
         if absent.is_empty() { given.into_iter().collect::<Vec<_>>().join(", ") } else { absent.join(", ") };
-    let (missing, units) = (units.len() - index.len(), units.len());
+    let (missing, units) = (units.len() - index.n_verdicts(), units.len());
     Error::Incomplete { missing, units, first, shards }
 }
 

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    Error,
-    calls::PLACES,
+use crate::{
+    calls,
     description::RUN,
+    error::Error,
+    files,
     finish::{SUMMARY, VERDICTS},
     folder::{Folder, JOURNAL},
     input::INPUT,
@@ -14,11 +15,20 @@ use super::{
     lock::LOCK,
     materials::MATERIALS,
 };
-use crate::files;
 
 /// The files of a run, but for the copies in its folder of materials.
-const NAMES: [&str; 10] =
-    [RUN, JOURNAL, PLACES[0], PLACES[1], VERDICTS, SUMMARY, INPUT, LOCK, keep::SOURCES[0], keep::SOURCES[1]];
+const NAMES: [&str; 10] = [
+    RUN,
+    JOURNAL,
+    calls::NAMES[0],
+    calls::NAMES[1],
+    VERDICTS,
+    SUMMARY,
+    INPUT,
+    LOCK,
+    keep::SOURCES[0],
+    keep::SOURCES[1],
+];
 
 /// The run folder of which a path names a file that the run writes or reads; `None` for any other path. Links
 /// are followed. `new`: a folder that a run is about to be written to.

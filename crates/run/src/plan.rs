@@ -1,5 +1,5 @@
 //! Bounds on a run's calls and tokens: the questions that are certain are recorded and counted without a
-//! model. A [trial](super::trial) estimates the actual numbers.
+//! model. A [trial](crate::trial) estimates the actual numbers.
 
 use std::{
     collections::HashSet,
@@ -10,16 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Error, RunConfig,
-    draw::shuffle,
-    groups::{self, Group},
-    summary::Cost,
-};
 use crate::{
-    judges::{Judge, Panel, RehearsedQuestion, method::Calls, rehearse_unanswered_until, rehearse_until},
+    draw::shuffle,
+    error::Error,
+    groups::{self, Group},
+    judges::{Judge, Panel, RehearsedQuestion, method::Calls, rehearse, rehearse_unanswered},
     llm, parallel,
     segment::{Segment, Segments},
+    summary::Cost,
+    task::RunConfig,
 };
 
 mod tally;
@@ -104,7 +103,7 @@ pub fn plan_within<S: Segments + ?Sized>(
     let mine: Vec<&Group> =
         config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
     let work = |rehearse| Work { panel, judge, segments, rehearse, distinct: Mutex::default() };
-    let answered = work(rehearse_until);
+    let answered = work(rehearse);
     // A group that is begun in time is counted whole, unless it takes that time again.
     let end = || counting.time.map(|time| Instant::now() + 2 * time);
     let (at, of_groups): (Vec<usize>, Vec<Tally>) =
@@ -120,7 +119,7 @@ pub fn plan_within<S: Segments + ?Sized>(
         (reached.amount, Amount { answer_tokens: reached.budgets, ..reached.amount })
     } else {
         // The shortest answers need not lead to the fewest questions.
-        let unanswered = work(rehearse_unanswered_until);
+        let unanswered = work(rehearse_unanswered);
         let all_groups = Counting { config, time: None, shown: &|_, _| {} };
         let tallies = unanswered.rehearsed(&counted, &all_groups, end())?.into_iter().map(|(_, tally)| tally);
         let least = unanswered.sum(&tallies.collect::<Vec<_>>(), times).amount;

@@ -3,17 +3,13 @@
 
 use std::{
     fmt::{self, Write as _},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::{Duration, Instant},
 };
 
 use serde_json::json;
 
-use super::{Record, call::CallLine, summary::Cost};
-use crate::llm::Usage;
+use crate::{call::CallLine, llm::Usage, record::Record, summary::Cost};
 
 /// Time between two polls of the computed tokens.
 const POLL: Duration = Duration::from_millis(200);
@@ -88,12 +84,20 @@ impl Meter {
         Self { start: Instant::now(), extent, state: Mutex::default(), shown }
     }
 
-    /// Reports the progress until `over`, also while no question has been answered; `computed` returns the
-    /// tokens that the models have computed since they were loaded.
-    pub fn watch(&self, over: &AtomicBool, computed: &dyn Fn() -> usize) {
+    /// Reports the progress until `work` ends, also while no question has been answered; `computed` returns
+    /// the tokens that the models have computed since they were loaded.
+    pub fn watched<R>(&self, computed: &(dyn Fn() -> usize + Sync), work: impl FnOnce() -> R) -> R {
+        let (working, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || self.watch(&ended, computed));
+            let _working = working; // dropped when the work ends, by a panic too
+            work()
+        })
+    }
+
+    fn watch(&self, ended: &mpsc::Receiver<()>, computed: &dyn Fn() -> usize) {
         let before = computed();
-        while !over.load(Ordering::Relaxed) {
-            std::thread::park_timeout(POLL);
+        while ended.recv_timeout(POLL) == Err(mpsc::RecvTimeoutError::Timeout) {
             let mut state = self.lock();
             state.read = computed() - before;
             state.record(self.extent, self.seconds());
@@ -131,7 +135,7 @@ impl Meter {
 
     /// Shows how it ended.
     pub fn finish(&self) {
-        self.shown.finish(&Snapshot::of(&self.lock(), self.extent, self.seconds()));
+        self.shown.finish(&Snapshot::new(&self.lock(), self.extent, self.seconds()));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -139,7 +143,7 @@ impl Meter {
     }
 
     fn update(&self, state: &State) {
-        self.shown.update(&Snapshot::of(state, self.extent, self.seconds()));
+        self.shown.update(&Snapshot::new(state, self.extent, self.seconds()));
     }
 }
 
@@ -167,7 +171,7 @@ pub struct Snapshot<'a> {
 }
 
 impl<'a> Snapshot<'a> {
-    fn of(state: &'a State, extent: Extent, seconds: f64) -> Self {
+    fn new(state: &'a State, extent: Extent, seconds: f64) -> Self {
         let usage = &state.usage;
         let is_done = extent.resumed + state.units >= extent.units;
         let tokens = (usage.computed + usage.generated).max(state.read);
@@ -304,13 +308,13 @@ mod tests {
             cost: state.cost.clone(),
             ..*state
         };
-        Snapshot::of(&state, EXTENT, seconds).text()
+        Snapshot::new(&state, EXTENT, seconds).text()
     }
 
     /// The time left when the run has just come as far as this.
     fn left_now(state: &mut State, seconds: f64) -> f64 {
         state.record(EXTENT, seconds);
-        Snapshot::of(state, EXTENT, seconds).seconds_left.unwrap()
+        Snapshot::new(state, EXTENT, seconds).seconds_left.unwrap()
     }
 
     #[test]
@@ -379,13 +383,10 @@ mod tests {
     fn progress_is_shown_before_any_answer() {
         let last = Arc::new(Last::default());
         let meter = Meter::start(EXTENT, last.clone());
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| meter.watch(&over, &|| 7));
+        meter.watched(&|| 7, || {
             while last.0.lock().unwrap().is_none() {
                 std::thread::sleep(POLL);
             }
-            over.store(true, Ordering::Relaxed);
         });
         assert_eq!(*last.0.lock().unwrap(), Some(0), "what was computed before the run is not its own");
     }
@@ -404,7 +405,7 @@ mod tests {
 
     #[test]
     fn programs_read_json() {
-        let line = Snapshot::of(&state(5, 500, 30, 20), EXTENT, 10.0).json();
+        let line = Snapshot::new(&state(5, 500, 30, 20), EXTENT, 10.0).json();
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!((value["units"].as_u64(), value["of"].as_u64()), (Some(7), Some(12)));
         assert_eq!(value["cached"].as_f64(), Some(0.75));

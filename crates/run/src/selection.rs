@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::draw::{languages, shuffle};
 use crate::{
+    draw::{languages, shuffle},
     judges::Grouping,
     segment::{Outline, Segment, Segments, lang},
 };
@@ -84,7 +84,7 @@ impl Selection {
         if !is_wanted.contains(&true) {
             return Err(Error::NoneNamed);
         }
-        Ok(Self::of(&is_wanted))
+        Ok(Self::from_flags(&is_wanted))
     }
 
     /// The first `n` segments that each system has of this selection.
@@ -102,7 +102,7 @@ impl Selection {
             *count += usize::from(self.wants(idx));
             is_wanted.push(self.wants(idx) && *count <= n);
         }
-        Ok(Self::of(&is_wanted))
+        Ok(Self::from_flags(&is_wanted))
     }
 
     /// Documents of this selection in an order drawn by the seed, the same ones for every system, until they
@@ -123,7 +123,7 @@ impl Selection {
         if n == 0 {
             return Err(Error::Nothing("subset"));
         }
-        let documents = Documents::of(segments, self);
+        let documents = Documents::new(segments, self);
         let mut order = documents.shared();
         if order.is_empty() && segments.n_segments() > 0 {
             return Err(Error::NothingShared(documents.systems));
@@ -155,11 +155,11 @@ impl Selection {
             taken.contains(&outline.seg)
         };
         let is_wanted: Vec<bool> = (0..segments.n_segments()).map(is_drawn).collect();
-        let selection = Self::of(&is_wanted);
+        let selection = Self::from_flags(&is_wanted);
         Ok(Drawn { selection, documents: drawn.len(), segments: total, left_out })
     }
 
-    fn of(is_wanted: &[bool]) -> Self {
+    fn from_flags(is_wanted: &[bool]) -> Self {
         if is_wanted.iter().all(|wanted| *wanted) {
             return Self::All;
         }
@@ -222,7 +222,7 @@ struct Documents<'a> {
 }
 
 impl<'a> Documents<'a> {
-    fn of<S: Segments + ?Sized>(segments: &'a S, among: &Selection) -> Self {
+    fn new<S: Segments + ?Sized>(segments: &'a S, among: &Selection) -> Self {
         let mut places: BTreeMap<Document, usize> = BTreeMap::new();
         let mut sizes: Vec<(Document, BTreeMap<&str, usize>)> = Vec::new();
         let mut of_pair: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();

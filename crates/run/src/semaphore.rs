@@ -6,10 +6,12 @@ use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
-use super::progress::Meter;
-use crate::llm::{
-    CancellationToken, Chat, Error, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, States, Token,
-    Usage,
+use crate::{
+    llm::{
+        CancellationToken, Chat, Error, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, States,
+        Token, Usage,
+    },
+    progress::Meter,
 };
 
 /// A semaphore whose permits go to the waiter of the lowest rank.
@@ -99,56 +101,50 @@ impl Limited {
         Self { llm, semaphore: semaphore.clone(), stop: stop.clone(), progress: progress.clone(), rank }
     }
 
-    /// Waits for a permit.
-    fn acquire(&self) -> Result<Permit<'_>, Error> {
+    /// Asks the model with a permit, and counts the tokens that the answer took.
+    fn with_permit<T>(
+        &self,
+        ask: impl FnOnce(&dyn Llm) -> Result<T, Error>,
+        usage: impl FnOnce(&T) -> Result<Usage, Error>,
+    ) -> Result<T, Error> {
         let permit = self.semaphore.acquire(self.rank);
         self.stop.check()?;
-        Ok(permit)
+        let answer = ask(&*self.llm)?;
+        drop(permit);
+        self.progress.answered(&usage(&answer)?);
+        Ok(answer)
     }
 }
 
 impl Llm for Limited {
     fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error> {
-        let permit = self.acquire()?;
-        let reply = self.llm.ask(chat, form, sampling)?;
-        drop(permit);
-        numbers(&reply.tokens)?;
-        self.progress.answered(&reply.usage);
-        Ok(reply)
+        let usage = |reply: &Reply| check_numbers(&reply.tokens).map(|()| reply.usage);
+        self.with_permit(|llm| llm.ask(chat, form, sampling), usage)
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
-        let permit = self.acquire()?;
-        let scored = self.llm.score_continuations(chat, continuations)?;
-        drop(permit);
-        scored.iter().try_for_each(|w| numbers(&w.tokens))?;
-        let mut usage = Usage::default();
-        for scored in &scored {
-            usage += &scored.usage;
-        }
-        self.progress.answered(&usage);
-        Ok(scored)
+        let usage = |all: &Vec<Scored>| {
+            let mut usage = Usage::default();
+            for scored in all {
+                check_numbers(&scored.tokens)?;
+                usage += &scored.usage;
+            }
+            Ok(usage)
+        };
+        self.with_permit(|llm| llm.score_continuations(chat, continuations), usage)
     }
 
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {
-        let permit = self.acquire()?;
-        let scored = self.llm.read(chat, text, probe)?;
-        drop(permit);
-        self.progress.answered(&scored.usage);
-        Ok(scored)
+        self.with_permit(|llm| llm.read(chat, text, probe), |scored| Ok(scored.usage))
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, Error> {
-        let permit = self.acquire()?;
-        let states = self.llm.states(chat, text, depths)?;
-        drop(permit);
-        self.progress.answered(&states.usage);
-        Ok(states)
+        self.with_permit(|llm| llm.states(chat, text, depths), |states| Ok(states.usage))
     }
 }
 
 /// Rejects answers whose log-probabilities are not numbers: such a model is broken.
-fn numbers(tokens: &[Token]) -> Result<(), Error> {
+fn check_numbers(tokens: &[Token]) -> Result<(), Error> {
     if tokens.iter().any(|token| token.logprob.is_nan() || token.masked_logprob.is_nan()) {
         let reason =
             "the model's log-probabilities are not numbers; its weights are damaged or overflow their format";
@@ -194,8 +190,8 @@ mod tests {
             masked_logprob: logprob,
             source: crate::llm::TokenSource::Sampled,
         };
-        assert!(numbers(&[token(-0.5), token(f64::NEG_INFINITY)]).is_ok());
-        let said = numbers(&[token(-0.5), token(f64::NAN)]).unwrap_err().to_string();
+        assert!(check_numbers(&[token(-0.5), token(f64::NEG_INFINITY)]).is_ok());
+        let said = check_numbers(&[token(-0.5), token(f64::NAN)]).unwrap_err().to_string();
         assert!(said.contains("not numbers"), "{said}");
     }
 }

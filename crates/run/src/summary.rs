@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
+use crate::{
     folder::json_lines,
     health::{Finding, HealthChecks, Question},
-    record::{Record, Status, UnitKey},
-};
-use crate::{
     judges::{Method, registry},
     llm::Usage,
     mqm::Severity,
+    record::{Record, Status, UnitKey},
     signature::Signature,
 };
 
@@ -214,7 +212,7 @@ impl Summary {
 
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of the run's prompts.
     #[must_use]
-    pub fn of(records: &[Record], signature: &Signature, questions: &[Question], cost: Cost) -> Self {
+    pub fn new(records: &[Record], signature: &Signature, questions: &[Question], cost: Cost) -> Self {
         let mut summing = Summing::new(questions);
         for record in records {
             summing.add(record);
@@ -251,10 +249,8 @@ impl PairSums {
 
     fn system(&mut self, name: &str) -> &mut SystemSums {
         let number = self.systems.len() as u32;
-        if !self.systems.contains_key(name) {
-            self.systems.insert(name.to_owned(), SystemSums { number, ..SystemSums::default() });
-        }
-        self.systems.get_mut(name).expect("it was inserted")
+        let new = || SystemSums { number, ..SystemSums::default() };
+        self.systems.entry(name.to_owned()).or_insert_with(new)
     }
 
     /// The systems, and their common units; `pair` distinguishes them.

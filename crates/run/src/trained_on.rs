@@ -7,8 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{RunFile, finish::VERDICTS};
-use crate::segment::trained::Overlap;
+use crate::{description::RunFile, finish::VERDICTS, segment::trained::Overlap};
 
 /// Replaces `.LEVEL.score` in the name of the file with the overlap with training data.
 const BESIDE: &str = ".trained-on.json";

@@ -1,9 +1,13 @@
 //! A trial of a run: a few groups are judged to estimate the rest. They are judged as the run would,
-//! into its folder, and the run goes on from there. It counts no question beforehand ([`super::plan`] does).
+//! into its folder, and the run goes on from there. It counts no question beforehand ([`crate::plan`] does).
 
 use std::time::{Duration, Instant};
 
-use super::{Error, RunConfig, Share, Task, plan::Amount};
+use crate::{
+    error::Error,
+    plan::Amount,
+    task::{RunConfig, Task},
+};
 
 /// The growth of each round over the previous one, until a round has as many concurrent groups as the machine
 /// takes.
@@ -36,39 +40,38 @@ impl Task<'_> {
     /// # Errors
     /// The errors of [`Task::run`], except [`Error::Interrupted`].
     pub fn trial(&self, config: &RunConfig, time: Duration, distinct: Option<usize>) -> Result<Trial, Error> {
-        let share = Share::of(self, config);
-        let work = share.work(self, config);
-        let size = |groups: &[usize]| groups.iter().map(|&group| work.estimate(group)).sum::<usize>() as f64;
-        let mut trial = Trial { groups: share.mine.len(), ..Trial::default() };
+        let mut trial = Trial::default();
         let (start, mut n, mut seconds_each) = (Instant::now(), 1, None);
         // The last round's groups and seconds; tokens computed before it, and now.
-        let (mut round, mut of_round, mut computed) = (Vec::new(), 0.0, 0);
+        let (mut round, mut of_round, mut computed): (Vec<usize>, _, _) = (Vec::new(), 0.0, 0);
         let mut before;
-        let left = loop {
-            let begun = self.begin(&share, config)?;
-            let is_left = |group: &usize| !begun.done.groups.contains(group);
-            let (left, done): (Vec<usize>, Vec<usize>) = share.mine.iter().partition(|group| is_left(group));
-            let judged: Vec<usize> = round.iter().copied().filter(|group| !is_left(group)).collect();
+        let work_left = loop {
+            let mut run = self.open(config)?;
+            let (complete, left) = run.by_state();
+            let layout = &run.layout;
+            let size = |groups: &[usize]| layout.estimate(groups) as f64;
+            let judged: Vec<usize> = round.iter().copied().filter(|group| complete.contains(group)).collect();
             if !judged.is_empty() {
                 seconds_each = Some(of_round / size(&judged).max(1.0));
             }
+            trial.groups = run.share.len();
             trial.judged += judged.len();
-            trial.kept = done.len();
-            let units = |groups: &[usize]| share.n_units(groups.iter()) as f64;
+            trial.kept = complete.len();
+            let cost = &run.resumed.sums.cost;
+            let units = |groups: &[usize]| layout.n_units(groups) as f64;
             let factors =
-                [units(&share.mine) / units(&done).max(1.0), size(&share.mine) / size(&done).max(1.0)];
-            trial.expected = Amount::of_all(&begun.done.sums.cost, factors);
-            (before, computed) = (computed, begun.done.sums.cost.usage.computed);
+                [units(&run.share) / units(&complete).max(1.0), size(&run.share) / size(&complete).max(1.0)];
+            trial.expected = Amount::of_all(cost, factors);
+            (before, computed) = (computed, cost.usage.computed);
             let took = start.elapsed();
-            let is_time = seconds_each.is_none_or(|each: f64| {
-                took.as_secs_f64() + each * size(&left[..n.min(left.len())]) < time.as_secs_f64()
-            });
-            if left.is_empty() || !is_time || trial.is_cut {
-                break left;
-            }
             round = left[..n.min(left.len())].to_vec();
-            match work.run_all(&round, (begun.journal, begun.done), config) {
-                Ok(_) => {}
+            let is_time = seconds_each
+                .is_none_or(|each: f64| took.as_secs_f64() + each * size(&round) < time.as_secs_f64());
+            if left.is_empty() || !is_time || trial.is_cut {
+                break size(&left);
+            }
+            match run.judge_groups(round.clone()) {
+                Ok(()) => {}
                 Err(Error::Interrupted(_)) => trial.is_cut = true,
                 Err(error) => return Err(error),
             }
@@ -80,8 +83,8 @@ impl Task<'_> {
             Some(of_round * all.saturating_sub(computed) as f64 / round as f64)
         };
         trial.seconds_left = match seconds_each {
-            _ if left.is_empty() => Some(0.0),
-            Some(each) => Some(distinct.and_then(of_tokens).unwrap_or(each * size(&left))),
+            _ if trial.kept == trial.groups => Some(0.0),
+            Some(each) => Some(distinct.and_then(of_tokens).unwrap_or(each * work_left)),
             None => None,
         };
         Ok(trial)

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{UnitKey, groups::Group};
 use crate::{
+    groups::Group,
     judges::Unit,
+    record::UnitKey,
     segment::{Segments, corpus::Names},
 };
 
 /// A unit with its names by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Place {
+struct UnitNames {
     system: u32,
     src_lang: u32,
     tgt_lang: u32,
@@ -23,8 +24,8 @@ struct Place {
 #[derive(Debug, Default)]
 pub struct Units {
     names: Names,
-    places: Vec<Place>,
-    numbers: HashMap<Place, u32>,
+    places: Vec<UnitNames>,
+    numbers: HashMap<UnitNames, u32>,
     /// The units of each group, in the order of its judge's verdicts.
     of_group: Vec<u32>,
     /// Offset of each group's units in `of_group`, and the end of the last one's.
@@ -36,24 +37,40 @@ pub struct Units {
 impl Units {
     /// Numbers the units of some groups.
     #[must_use]
-    pub fn of<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Self {
+    pub fn new<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Self {
         let mut names = Names::default();
-        let (mut found, mut begins): (Vec<Place>, Vec<u32>) = (Vec::new(), vec![0]);
+        let (mut found, mut begins): (Vec<UnitNames>, Vec<u32>) = (Vec::new(), vec![0]);
         let mut lines: Vec<usize> = Vec::new();
         for group in groups {
             let first = group.members.iter().copied().min().unwrap_or(0);
             for (i, key) in group.units(segments, unit).iter().enumerate() {
-                found.push(Place::of(key, |name| Some(names.enter(name))).unwrap_or_default());
+                found.push(UnitNames::new(key, |name| Some(names.enter(name))).unwrap_or_default());
                 lines.push(if unit == Unit::Segment { group.members[group.wanted[i]] } else { first });
             }
             begins.push(found.len() as u32);
         }
         let order = ordered(&found, &lines, &names);
+        Self::numbered(names, &found, &order, begins)
+    }
+
+    /// Units that are given, in verdict order, each of a group of its own.
+    #[must_use]
+    pub fn listed(keys: impl IntoIterator<Item = UnitKey>) -> Self {
+        let mut names = Names::default();
+        let found: Vec<UnitNames> = (keys.into_iter())
+            .map(|key| UnitNames::new(&key, |name| Some(names.enter(name))).unwrap_or_default())
+            .collect();
+        let n = found.len() as u32;
+        Self::numbered(names, &found, &(0..n).collect::<Vec<_>>(), (0..=n).collect())
+    }
+
+    /// Numbers units, which stand group by group from the offsets `begins`, in this order.
+    fn numbered(names: Names, found: &[UnitNames], order: &[u32], begins: Vec<u32>) -> Self {
         let mut of_group = vec![0; found.len()];
         for (number, &at) in order.iter().enumerate() {
             of_group[at as usize] = number as u32;
         }
-        let places: Vec<Place> = order.iter().map(|&at| found[at as usize]).collect();
+        let places: Vec<UnitNames> = order.iter().map(|&at| found[at as usize]).collect();
         let numbers = places.iter().enumerate().map(|(number, place)| (*place, number as u32)).collect();
         let mut group = vec![0; found.len()];
         for (i, range) in begins.windows(2).enumerate() {
@@ -62,22 +79,6 @@ impl Units {
             }
         }
         Self { names, places, numbers, of_group, begins, group }
-    }
-
-    /// Units that are given, in verdict order, each of a group of its own.
-    #[must_use]
-    pub fn listed(keys: impl IntoIterator<Item = UnitKey>) -> Self {
-        let mut units = Self { begins: vec![0], ..Self::default() };
-        for (number, key) in keys.into_iter().enumerate() {
-            let names = &mut units.names;
-            let place = Place::of(&key, |name| Some(names.enter(name))).unwrap_or_default();
-            units.places.push(place);
-            units.numbers.insert(place, number as u32);
-            units.of_group.push(number as u32);
-            units.group.push(number as u32);
-            units.begins.push(number as u32 + 1);
-        }
-        units
     }
 
     #[must_use]
@@ -96,7 +97,7 @@ impl Units {
     /// For a number that no unit has.
     #[must_use]
     pub fn key(&self, number: usize) -> UnitKey {
-        let Place { system, src_lang, tgt_lang, doc, seg } = self.places[number];
+        let UnitNames { system, src_lang, tgt_lang, doc, seg } = self.places[number];
         let name = |number: u32| self.names.name(number).to_owned();
         UnitKey {
             system: name(system),
@@ -115,7 +116,7 @@ impl Units {
     /// The number of a unit; `None` for one that is not of the run.
     #[must_use]
     pub fn number(&self, key: &UnitKey) -> Option<usize> {
-        let place = Place::of(key, |name| self.names.number(name))?;
+        let place = UnitNames::new(key, |name| self.names.number(name))?;
         self.numbers.get(&place).map(|&number| number as usize)
     }
 
@@ -146,11 +147,11 @@ impl Units {
 /// The units of all groups in verdict order.
 #[must_use]
 pub fn in_verdict_order<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Vec<UnitKey> {
-    Units::of(segments, groups, unit).keys().collect()
+    Units::new(segments, groups, unit).keys().collect()
 }
 
-impl Place {
-    fn of(key: &UnitKey, mut number: impl FnMut(&str) -> Option<u32>) -> Option<Self> {
+impl UnitNames {
+    fn new(key: &UnitKey, mut number: impl FnMut(&str) -> Option<u32>) -> Option<Self> {
         Some(Self {
             system: number(&key.system)?,
             src_lang: number(&key.src_lang)?,
@@ -167,7 +168,7 @@ impl Place {
 }
 
 /// The places in verdict order; `lines` are those of their first segments.
-fn ordered(places: &[Place], lines: &[usize], names: &Names) -> Vec<u32> {
+fn ordered(places: &[UnitNames], lines: &[usize], names: &Names) -> Vec<u32> {
     let mut first_line: HashMap<_, usize> = HashMap::new();
     for (place, &line) in places.iter().zip(lines) {
         first_line.entry(place.doc()).and_modify(|at| *at = line.min(*at)).or_insert(line);

@@ -3,35 +3,41 @@
 //! folder, and has the verdicts and calls of the groups in flight in memory, not those of the run.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     path::Path,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{
-    Error, Record, RunFile, Selection, Task,
+use crate::{
     call::{CallLine, prompt_hash},
     calls::{self, Sums},
+    description::RunFile,
     draw::shuffle,
-    groups::{self, Group, GroupId},
-    journal::{self, Index, JOURNAL},
-    units::Units,
-    work::Work,
+    error::Error,
+    groups::GroupId,
+    grow::RETRY,
+    journal::{self, JOURNAL, index::Index},
+    layout::{Judged, Layout},
+    lines::Lines,
+    parallel,
+    segment::{Segments as _, numbered},
+    selection::Selection,
+    task::Task,
 };
-use crate::segment::{Segments as _, numbered};
 
+mod difference;
 mod folder;
-mod found;
 mod named;
 mod replay;
 
-use found::Differences;
+pub use difference::Difference;
+use difference::{Differences, around};
 use named::Named;
-use replay::{RecordedCalls, Replayed};
+use replay::RecordedCalls;
 
 /// Options of verifying a folder.
 #[derive(Clone, Debug)]
-pub struct How {
+pub struct Options {
     pub selection: Selection,
     /// Draws the documents of a group, as when the run was made.
     pub seed: u64,
@@ -68,296 +74,265 @@ pub struct Report {
     pub n_differences: usize,
 }
 
-/// A difference between a folder's records and the re-derived values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The file and the line or field.
-    pub place: String,
-    pub what: String,
-    pub there: String,
-    pub here: String,
-    /// Sort key among the differences.
-    rank: (usize, usize),
-}
-
-impl Difference {
-    /// A difference between the recorded value (`there`) and the derived one (`here`).
-    #[must_use]
-    pub fn new(place: &str, what: &str, there: &str, here: &str) -> Self {
-        let text = str::to_owned;
-        Self { place: place.into(), what: what.into(), there: text(there), here: text(here), rank: (0, 0) }
-    }
-
-    /// Renames the object of the difference.
-    #[must_use]
-    pub fn about(self, what: String) -> Self {
-        Self { what, ..self }
-    }
-
-    fn at(self, rank: (usize, usize)) -> Self {
-        Self { rank, ..self }
-    }
-}
-
-/// A group's recorded calls, with the number of the first line.
-type Recorded = (usize, Vec<CallLine>);
-
 /// Verifies a folder against its task: the judge and the input that `run.json` names, and the panel to replay
 /// it on.
 ///
 /// # Errors
 /// [`Error::Unrecorded`] where the run kept no answers and no model is replayed; [`Error::Damaged`] for lines
 /// that were changed; [`Error::Io`].
-pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Report, Error> {
-    let groups = groups::groups(task.segments, &how.selection, task.judge.grouping, how.seed);
-    let groups = if run.apart { groups::each_apart(groups, task.judge) } else { groups };
-    let units = Units::of(task.segments, &groups, task.judge.unit);
-    let ids: Vec<GroupId> = groups.iter().map(|group| group.id(task.segments)).collect();
-    let retry_missing = run.signature.get(super::grow::RETRY).is_some();
-    let work = Work { task, groups: &groups, units: &units, ids: &ids, retry_missing };
-    let mut index = Index::new(&units);
-    let foreign = index.add_known(&dir.join(JOURNAL), &units)?;
-    let unjudged = folder::unjudged(run, &work, &index);
-    let mut report = Report {
-        verdicts: index.len() + foreign.len(),
-        unfinished: unjudged.unwrap_or(units.len() - index.len()),
-        ..Report::default()
-    };
-    let mut found = Differences::default();
+pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, options: &Options) -> Result<Report, Error> {
+    let layout = Layout::new(task, &options.selection, options.seed, Some(run));
+    let layout = Layout { retry_missing: run.signature.get(RETRY).is_some(), ..layout };
+    let mut index = Index::new(&layout.units);
+    let foreign = index.add_known(&dir.join(JOURNAL), &layout.units)?;
+    let unjudged = folder::unjudged(run, &layout, &index);
     let is_done = unjudged == Some(0);
-    let folder = folder::Folder { dir, run, index: &index, work: &work, is_done };
+    let mut found = Differences::default();
+    let folder = folder::Folder { dir, run, index: &index, layout: &layout, is_done };
     folder.odd_lines(&foreign, &mut found);
     folder.files(&mut found)?;
-    let chosen = chosen(&work, &index, how);
-    let ids = ids.iter().copied().collect();
-    let check = Check { index: &index, chosen, ids, work, replay: how.replay, is_done };
-    let (sums, more) = check.run_all(dir, how.jobs, &mut report)?;
-    found.join(more);
+    let check = Check { index: &index, layout: &layout, replay: options.replay };
+    let mut calls = CallsOfGroups::open(dir, &layout, chosen(&layout, &index, options))?;
+    let checked = check.judge_again(&mut calls, options.jobs)?;
+    let CallsOfGroups { lines, n_calls, sums, is_bare, differences, .. } = calls;
+    if is_bare && options.replay == Replay::FromRecord {
+        return Err(Error::Unrecorded(dir.into()));
+    }
+    found.join(checked.differences);
+    found.join(differences);
+    if lines.is_torn && is_done {
+        let subject = "bytes behind the last call of a run that is finished";
+        found.add("calls.jsonl", subject, "some", "none");
+    }
     folder.summary(&sums, &mut found)?;
-    (report.differences, report.n_differences) = found.told();
-    Ok(report)
+    let (differences, n_differences) = found.first();
+    Ok(Report {
+        derived: checked.n_units,
+        verdicts: index.n_verdicts() + foreign.len(),
+        read: checked.n_read,
+        replayed: checked.n_replayed,
+        calls: n_calls,
+        unfinished: unjudged.unwrap_or(layout.units.len() - index.n_verdicts()),
+        differences,
+        n_differences,
+    })
 }
 
-/// The groups that are judged again: all that the journal has in full, or some of them.
-fn chosen(work: &Work<'_>, index: &Index, how: &How) -> BTreeMap<String, usize> {
-    let is_there = |unit: &u32| index.has(*unit as usize);
-    let mut whole: Vec<usize> =
-        (0..work.groups.len()).filter(|&group| work.units.of_group(group).iter().all(is_there)).collect();
-    if let Some((n, seed)) = how.sample {
-        shuffle(&mut whole, seed);
-        whole.truncate(n);
+/// The groups that are judged again, by their names in calls: all that the journal has in full, or some of
+/// them.
+fn chosen(layout: &Layout<'_>, index: &Index, options: &Options) -> BTreeMap<String, usize> {
+    let has_verdict = |unit: &u32| index.has(*unit as usize);
+    let is_complete = |&group: &usize| layout.units.of_group(group).iter().all(has_verdict);
+    let mut complete: Vec<usize> = (0..layout.groups.len()).filter(is_complete).collect();
+    if let Some((n, seed)) = options.sample {
+        shuffle(&mut complete, seed);
+        complete.truncate(n);
     }
-    whole.into_iter().map(|group| (work.ids[group].to_string(), group)).collect()
+    complete.into_iter().map(|group| (layout.ids[group].to_string(), group)).collect()
 }
 
-/// Context that groups are checked against.
-struct Check<'a> {
-    work: Work<'a>,
-    index: &'a Index,
-    chosen: BTreeMap<String, usize>,
-    /// The names of all groups of the run.
+/// The recorded calls of a group.
+struct Recorded {
+    group: usize,
+    /// The number of the first line.
+    line: usize,
+    calls: Vec<CallLine>,
+}
+
+/// The recorded calls of a folder, group by group: all are checked and summed up, those of chosen groups
+/// returned.
+struct CallsOfGroups {
+    lines: Lines<CallLine>,
+    /// The first call of the next group, with its line number.
+    ahead: Option<(usize, CallLine)>,
+    /// Chosen groups of which no calls were found yet.
+    left: BTreeMap<String, usize>,
+    /// The names of all groups of the run, and of those seen so far.
     ids: HashSet<GroupId>,
-    replay: Replay,
-    is_done: bool,
+    seen: HashSet<GroupId>,
+    n_calls: usize,
+    sums: Sums,
+    /// True if a call has no question and answer.
+    is_bare: bool,
+    differences: Differences,
 }
 
-impl Check<'_> {
-    /// Goes through the recorded calls once, group by group, and judges those that are chosen again.
-    fn run_all(&self, dir: &Path, jobs: usize, report: &mut Report) -> Result<(Sums, Differences), Error> {
-        let found = Mutex::new(Differences::default());
-        let counts = Mutex::new((0, 0, 0));
-        let failed = Mutex::new(None);
-        let (sender, receiver) = mpsc::sync_channel::<(usize, Recorded)>(jobs.max(1));
-        let receiver = Mutex::new(receiver);
-        let worker = || {
-            loop {
-                let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                let Ok((group, recorded)) = next else { return };
-                let (differences, n_read, n_replayed) = match self.judge(group, recorded) {
-                    Ok(judged) => judged,
-                    Err(error) => {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                        continue;
-                    }
-                };
-                found.lock().unwrap_or_else(PoisonError::into_inner).extend(differences);
-                let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-                *counts = (
-                    counts.0 + self.work.units.of_group(group).len(),
-                    counts.1 + n_read,
-                    counts.2 + n_replayed,
-                );
-            }
-        };
-        let read = std::thread::scope(|scope| {
-            for _ in 0..jobs.max(1) {
-                scope.spawn(worker);
-            }
-            // Dropped when all is read, which ends the workers.
-            let sender = sender;
-            self.read(dir, &sender)
-        });
-        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let Read { sums, calls, differences } = read?;
-        found.join(differences);
-        let (derived, read, replayed) = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        *report = Report { derived, read, replayed, calls, ..report.clone() };
-        Ok((sums, found))
+impl CallsOfGroups {
+    fn open(dir: &Path, layout: &Layout<'_>, chosen: BTreeMap<String, usize>) -> Result<Self, Error> {
+        Ok(Self {
+            lines: calls::read(dir)?,
+            ahead: None,
+            left: chosen,
+            ids: layout.ids.iter().copied().collect(),
+            seen: HashSet::new(),
+            n_calls: 0,
+            sums: Sums::default(),
+            is_bare: false,
+            differences: Differences::default(),
+        })
     }
 
-    /// Reads the calls and sends each chosen group with its own; those without any come last.
-    fn read(&self, dir: &Path, sender: &mpsc::SyncSender<(usize, Recorded)>) -> Result<Read, Error> {
-        let mut read = Read::default();
-        let mut left: BTreeSet<&str> = self.chosen.keys().map(String::as_str).collect();
-        let mut open: Option<(String, Recorded)> = None;
-        let mut is_bare = false;
-        let mut seen: HashSet<GroupId> = HashSet::new();
-        let mut send = |open: Option<(String, Recorded)>| {
-            let Some((id, recorded)) = open else { return };
-            if let Some(group) = self.chosen.get(&id).filter(|_| left.remove(id.as_str())) {
-                let _ = sender.send((*group, recorded)); // ends only with this loop
+    /// The next chosen group; those without any calls come last.
+    fn next_group(&mut self) -> Result<Option<Recorded>, Error> {
+        while let Some((line, first)) = self.next_call()? {
+            let misplaced = self.misplaced(line, &first.group);
+            self.differences.extend(misplaced);
+            let id = first.group.clone();
+            let mut calls = vec![first];
+            while let Some((number, call)) = self.next_call()? {
+                if call.group != id {
+                    self.ahead = Some((number, call));
+                    break;
+                }
+                calls.push(call);
             }
-        };
-        let is_torn = calls::each_parsed(dir, |number, call: CallLine, line| {
-            if open.as_ref().is_none_or(|(id, _)| *id != call.group) {
-                read.differences.extend(self.misplaced(number, &call.group, &mut seen));
+            if let Some(group) = self.left.remove(&id) {
+                return Ok(Some(Recorded { group, line, calls }));
             }
-            read.calls += 1;
-            read.sums.add(&call);
-            is_bare |= call.content.is_none();
-            read.differences.extend(unlike_its_hash(number, &call));
-            read.differences.extend(unlike_its_line(number, &call, line));
-            read.differences.extend(named::uneven(number, &call));
-            match &mut open {
-                Some((id, (_, calls))) if *id == call.group => calls.push(call),
-                _ => send(open.replace((call.group.clone(), (number, vec![call])))),
-            }
-        })?;
-        send(open.take());
-        if is_torn && self.is_done {
-            let (place, what) = ("calls.jsonl", "bytes behind the last call of a run that is finished");
-            read.differences.push(Difference::new(place, what, "some", "none"));
         }
-        if is_bare && self.replay == Replay::FromRecord {
-            return Err(Error::Unrecorded(dir.into()));
+        let bare = self.left.pop_first();
+        Ok(bare.map(|(_, group)| Recorded { group, line: self.n_calls + 1, calls: Vec::new() }))
+    }
+
+    fn next_call(&mut self) -> Result<Option<(usize, CallLine)>, Error> {
+        if self.ahead.is_some() {
+            return Ok(self.ahead.take());
         }
-        for id in left {
-            let _ = sender.send((self.chosen[id], (read.calls + 1, Vec::new())));
-        }
-        Ok(read)
+        let Some(call) = self.lines.next().transpose()? else { return Ok(None) };
+        let number = self.lines.number;
+        self.n_calls += 1;
+        self.sums.add(&call);
+        self.is_bare |= call.content.is_none();
+        self.differences.extend(unlike_its_hash(number, &call));
+        self.differences.extend(unlike_its_line(number, &call, &self.lines.json));
+        self.differences.extend(named::uneven(number, &call));
+        Ok(Some((number, call)))
     }
 
     /// Calls of a group that the run does not have, or that stand apart from the group's others.
-    fn misplaced(&self, number: usize, group: &str, seen: &mut HashSet<GroupId>) -> Option<Difference> {
-        let here = match GroupId::parse(group).filter(|id| self.ids.contains(id)) {
-            Some(id) if seen.insert(id) => return None,
+    fn misplaced(&mut self, number: usize, group: &str) -> Option<Difference> {
+        let derived = match GroupId::parse(group).filter(|id| self.ids.contains(id)) {
+            Some(id) if self.seen.insert(id) => return None,
             Some(_) => "calls of this group stand together, elsewhere",
             None => "no such group",
         };
         let place = format!("calls.jsonl line {number}");
-        Some(Difference::new(&place, "the group of a call", group, here).at((number, 0)))
-    }
-
-    /// Judges a group again from its calls; what differs, the calls read, and those replayed.
-    fn judge(
-        &self,
-        group: usize,
-        (line, recorded): Recorded,
-    ) -> Result<(Vec<Difference>, usize, usize), Error> {
-        let is_bare = recorded.iter().any(|call| call.content.is_none());
-        let named = Named::of(&recorded);
-        let n_read = recorded.len();
-        let models = (self.replay == Replay::WithModel).then(|| self.work.task.panel.clone());
-        if is_bare {
-            // Nothing but the verdicts can be compared.
-            let (records, calls) = self.work.judge(group, self.work.task.panel)?;
-            let mut differences = self.compare(&records, line)?;
-            if differences.is_empty() {
-                differences.extend(named.unlike(&calls, line));
-            }
-            return Ok((differences, 0, calls.len()));
-        }
-        let recorded_calls = Arc::new(RecordedCalls::of(recorded));
-        let panel = Replayed { recorded_calls: recorded_calls.clone(), models }.panel(self.work.task.panel);
-        let (records, calls) = self.work.judge(group, &panel)?;
-        let of = name(&self.work, group);
-        let (mut differences, n_replayed) = recorded_calls.differences(&of, line);
-        // Where the calls differ, so will the verdicts; the calls are the cause.
-        if differences.is_empty() {
-            differences = self.compare(&records, line)?;
-            differences.extend(named.unlike(&calls, line));
-        }
-        Ok((differences, n_read, n_replayed))
-    }
-
-    fn compare(&self, records: &[Record], line: usize) -> Result<Vec<Difference>, Error> {
-        let mut differences = Vec::new();
-        for record in records {
-            let json = journal::json(record);
-            let unit = self.work.units.number(&record.key());
-            let there = unit.map(|unit| self.index.json(unit)).transpose()?.flatten();
-            let Some(there) = there else { continue };
-            if json != there {
-                let (there, here) = around(&there, &json);
-                let seg = record.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
-                let place =
-                    format!("journal.jsonl: system `{}` document `{}`{seg}", record.system, record.doc);
-                let what = "the verdict that its recorded answers lead to";
-                differences.push(Difference::new(&place, what, &there, &here).at((line, usize::MAX)));
-            }
-        }
-        Ok(differences)
+        Some(Difference::new(&place, "the group of a call", group, derived).at((number, 0)))
     }
 }
 
-/// Totals of reading the calls.
+/// Result of judging groups again.
 #[derive(Default)]
-struct Read {
-    sums: Sums,
-    calls: usize,
+struct Checked {
     differences: Differences,
+    n_units: usize,
+    n_read: usize,
+    n_replayed: usize,
+}
+
+/// Context that groups are checked against.
+struct Check<'a> {
+    layout: &'a Layout<'a>,
+    index: &'a Index,
+    replay: Replay,
+}
+
+impl Check<'_> {
+    /// Judges groups again, as many at a time as there are jobs.
+    fn judge_again(&self, calls: &mut CallsOfGroups, jobs: usize) -> Result<Checked, Error> {
+        let calls = Mutex::new(calls);
+        let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).next_group();
+        let worker = || {
+            let mut checked = Checked::default();
+            while let Some(recorded) = next()? {
+                checked.n_units += self.layout.units.of_group(recorded.group).len();
+                self.judge(recorded, &mut checked)?;
+            }
+            Ok::<_, Error>(checked)
+        };
+        let mut sum = Checked::default();
+        for checked in parallel::on_threads(jobs.max(1), worker) {
+            let Checked { differences, n_units, n_read, n_replayed } = checked?;
+            sum.differences.join(differences);
+            sum.n_units += n_units;
+            sum.n_read += n_read;
+            sum.n_replayed += n_replayed;
+        }
+        Ok(sum)
+    }
+
+    /// Judges a group again from its calls.
+    fn judge(&self, recorded: Recorded, checked: &mut Checked) -> Result<(), Error> {
+        let Recorded { group, line, calls } = recorded;
+        let panel = self.layout.task.panel;
+        let named = Named::new(&calls);
+        if calls.iter().any(|call| call.content.is_none()) {
+            // Nothing but the verdicts can be compared.
+            let judged = self.layout.judge(group, panel)?;
+            checked.n_replayed += judged.calls.len();
+            return self.compare(&judged, named, line, checked);
+        }
+        checked.n_read += calls.len();
+        let models = Some(panel).filter(|_| self.replay == Replay::WithModel);
+        let recorded = Arc::new(RecordedCalls::new(calls));
+        let judged = self.layout.judge(group, &recorded.panel(panel, models))?;
+        let (differences, n_replayed) = recorded.differences(&name(self.layout, group), line);
+        checked.n_replayed += n_replayed;
+        // Where the calls differ, so will the verdicts; the calls are the cause.
+        if differences.is_empty() {
+            return self.compare(&judged, named, line, checked);
+        }
+        checked.differences.extend(differences);
+        Ok(())
+    }
+
+    /// Compares the verdicts on a group with those of the journal, and its calls, from `line` on, with the
+    /// recorded ones.
+    fn compare(
+        &self,
+        judged: &Judged,
+        named: Named,
+        line: usize,
+        checked: &mut Checked,
+    ) -> Result<(), Error> {
+        for record in &judged.records {
+            let derived = journal::json(record);
+            let unit = self.layout.units.number(&record.key());
+            let recorded = unit.map(|unit| self.index.json(unit)).transpose()?.flatten();
+            let Some(recorded) = recorded.filter(|recorded| *recorded != derived) else { continue };
+            let (recorded, derived) = around(&recorded, &derived);
+            let seg = record.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
+            let place = format!("journal.jsonl: system `{}` document `{}`{seg}", record.system, record.doc);
+            let subject = "the verdict that its recorded answers lead to";
+            let difference = Difference::new(&place, subject, &recorded, &derived);
+            checked.differences.push(difference.at((line, usize::MAX)));
+        }
+        checked.differences.extend(named.unlike(&judged.calls, line));
+        Ok(())
+    }
 }
 
 /// A call whose prompt is not the one that its hash was made of.
 fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
     let hash = prompt_hash(&call.content.as_ref()?.chat);
     let place = format!("calls.jsonl line {number}");
-    let differs = hash != call.prompt_sha256;
-    let what = "the sha256 of the prompt";
-    differs.then(|| Difference::new(&place, what, &call.prompt_sha256, &hash).at((number, 0)))
+    let subject = "the sha256 of the prompt";
+    let difference = || Difference::new(&place, subject, &call.prompt_sha256, &hash).at((number, 0));
+    (hash != call.prompt_sha256).then(difference)
 }
 
 /// A line that holds the call otherwise than a run writes it: with another field, or a number that is read as
 /// a shorter one.
 fn unlike_its_line(number: usize, call: &CallLine, line: &[u8]) -> Option<Difference> {
-    let here = serde_json::to_vec(call).ok()?;
-    let (there, here) = (String::from_utf8_lossy(line), String::from_utf8_lossy(&here));
-    let (shown_there, shown_here) = (there != here).then(|| around(&there, &here))?;
+    let derived = serde_json::to_vec(call).ok()?;
+    let (recorded, derived) = (String::from_utf8_lossy(line), String::from_utf8_lossy(&derived));
+    let (recorded, derived) = (recorded != derived).then(|| around(&recorded, &derived))?;
     let place = format!("calls.jsonl line {number}");
-    let what = "the call as a run writes it";
-    Some(Difference::new(&place, what, &shown_there, &shown_here).at((number, 0)))
+    let subject = "the call as a run writes it";
+    Some(Difference::new(&place, subject, &recorded, &derived).at((number, 0)))
 }
 
-fn name(work: &Work<'_>, group: usize) -> String {
-    let Group { members, .. } = &work.groups[group];
-    let first = work.task.segments.outline(members[0]);
+fn name(layout: &Layout<'_>, group: usize) -> String {
+    let first = layout.task.segments.outline(layout.groups[group].members[0]);
     format!("system `{}` document `{}` {}", first.system, first.doc, numbered(first.seg))
-}
-
-/// Two texts from shortly before the first character at which they differ.
-fn around(a: &str, b: &str) -> (String, String) {
-    const BEFORE: usize = 30;
-    const SHOWN: usize = 100;
-    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
-    let from = same.saturating_sub(BEFORE);
-    let cut = |text: &str| {
-        let part: String = text.chars().skip(from).take(SHOWN).collect();
-        let before = if from > 0 { "…" } else { "" };
-        let after = if text.chars().count() > from + SHOWN { "…" } else { "" };
-        format!("{before}{part}{after}")
-    };
-    (cut(a), cut(b))
 }

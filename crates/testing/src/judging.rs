@@ -9,7 +9,7 @@ use tribunal_core::{
 };
 use tribunal_judges::{
     Built, Call, Error, Panel, Preset, REASONING, Role, Settings, Step, Unit, Verdict, method::Method,
-    registry, rehearse,
+    rehearse,
 };
 
 use crate::{Script, document};
@@ -19,7 +19,7 @@ pub fn settings(preset: Preset) -> Settings {
 }
 
 pub fn judge(request: &str, settings: &Settings) -> Built {
-    registry::build(request, settings).unwrap_or_else(|e| panic!("{request}: {e}"))
+    tribunal_replication::build(request, settings).unwrap_or_else(|e| panic!("{request}: {e}"))
 }
 
 /// The verdicts of a judge on a group, and its calls. Every stage and role of the calls must be declared by
@@ -52,7 +52,7 @@ pub trait Preview {
 impl Preview for Built {
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
         let panel = Panel::new(Arc::new(Script::new()), Sampling::default());
-        let questions = rehearse(self.as_ref(), &panel, group);
+        let questions = rehearse(self.as_ref(), &panel, group, None);
         expect_declared(self.method, questions.iter().map(|question| (&question.step, question.role)));
         questions.into_iter().map(|question| (question.chat, question.max_tokens)).collect()
     }
@@ -199,7 +199,7 @@ pub fn strict_answer(explain: bool, quality: bool) -> String {
 #[should_panic(expected = "`difficulty` does not name the stage `annotate`")]
 fn a_stage_that_no_method_names_is_noticed() {
     let mut judge = judge("gemba-mqm", &Settings::default());
-    judge.method = registry::find("difficulty").unwrap();
+    judge.method = tribunal_judges::registry::find("difficulty").unwrap();
     run(&judge, &Script::says(TEXT_ANSWER), &document()[..1]);
 }
 
@@ -207,6 +207,6 @@ fn a_stage_that_no_method_names_is_noticed() {
 #[should_panic(expected = "`rate` does not name the")]
 fn a_rehearsal_is_held_to_the_method_too() {
     let mut judge = judge("gemba-mqm", &Settings::default());
-    judge.method = registry::find("rate").unwrap();
+    judge.method = tribunal_judges::registry::find("rate").unwrap();
     judge.preview(&document());
 }

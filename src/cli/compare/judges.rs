@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::Args;
 use super::input::Input;
+use super::{Args, pairs};
 use crate::{
     meta::{
         average::{Coefficient, Grouping},
@@ -29,12 +29,7 @@ use crate::{
 /// # Errors
 /// Judges that saw different translations, or a test set that does not fit.
 pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
-    let mut pairs = Vec::new();
-    for (idx, first) in inputs.iter().enumerate() {
-        for second in &inputs[idx + 1..] {
-            pairs.push(pair(first, second)?);
-        }
-    }
+    let pairs = pairs(inputs).map(|(first, second)| pair(first, second)).collect::<Result<Vec<_>>>()?;
     let gold = args.testset.as_deref().map(|dir| against_raters(args, inputs, dir)).transpose()?;
     let judges =
         inputs.iter().zip(&args.inputs).map(|(input, path)| (input.judgements.name.as_str(), path.clone()));
@@ -42,20 +37,20 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     for warning in &warnings {
         say!("warning: {warning}");
     }
-    if args.printed.is_json() {
-        let object = serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold, "warnings": warnings});
-        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
-        return Ok(());
-    }
-    if args.printed.rows(&agreements(&pairs), out)? {
-        return Ok(());
-    }
-    pairs.iter().try_for_each(|pair| out.write_all(text(pair).as_bytes()))?;
-    if let Some(tasks) = &gold {
-        let judges: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
-        out.write_all(gold_text(&judges, tasks, resampling(args)).as_bytes())?;
-    }
-    Ok(())
+    let json = || serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold, "warnings": warnings});
+    args.printed.print(
+        out,
+        json,
+        || agreements(&pairs),
+        |out| {
+            pairs.iter().try_for_each(|pair| out.write_all(text(pair).as_bytes()))?;
+            if let Some(tasks) = &gold {
+                let judges: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
+                out.write_all(gold_text(&judges, tasks, resampling(args)).as_bytes())?;
+            }
+            Ok(())
+        },
+    )
 }
 
 fn resampling(args: &Args) -> Resampling {

@@ -58,19 +58,10 @@ pub fn run(inputs: &[PathBuf], printed: Printed, out: &mut dyn Write) -> Result<
     if runs.len() < 2 {
         bail!("only one run; hint: give two or more run folders of the same judge");
     }
-    let mut pairs = Vec::new();
-    for (idx, first) in runs.iter().enumerate() {
-        for second in &runs[idx + 1..] {
-            pairs.push(compare(first, second)?);
-        }
-    }
+    let pairs = super::pairs(&runs).map(|(first, second)| compare(first, second)).collect::<Result<_>>()?;
     let alpha = reliability::alpha(&reliability::scores_of_units(runs.iter().map(|run| &run.verdicts)));
-    let table = Reliability { alpha: alpha.ok(), reason: alpha.err().map(|e| e.to_string()), pairs };
-    if printed.is_json() {
-        writeln!(out, "{}", serde_json::to_string_pretty(&table)?)?;
-    } else {
-        print(&table, printed, out)?;
-    }
+    let found = Reliability { alpha: alpha.ok(), reason: alpha.err().map(|e| e.to_string()), pairs };
+    printed.print(out, || &found, || table(&found), |out| text(&found, out))?;
     let complete = runs.iter().all(|run| run.verdicts.values().all(|verdict| verdict.status == "ok"));
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -92,14 +83,15 @@ fn compare(first: &Run, second: &Run) -> Result<Pair> {
     })
 }
 
-fn print(table: &Reliability, printed: Printed, out: &mut dyn Write) -> Result<()> {
-    let number = |value: f64| format!("{value:.3}");
+fn number(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+fn table(found: &Reliability) -> Table {
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
-    let mut rows = Table::new();
-    rows.head(["runs", "units", "same", "difference", "pearson", "kendall", "systems", "spans F1"]);
-    for (idx, pair) in table.pairs.iter().enumerate() {
+    let row = |(idx, pair): (usize, &Pair)| {
         let RunPair { repeat, systems, spans } = &pair.runs;
-        rows.row([
+        [
             format!("({})", idx + 1),
             repeat.units.to_string(),
             number(repeat.same),
@@ -108,17 +100,19 @@ fn print(table: &Reliability, printed: Printed, out: &mut dyn Write) -> Result<(
             defined(repeat.kendall),
             systems.map_or_else(|| "-".into(), number),
             number(*spans),
-        ]);
-    }
-    if printed.rows(&rows, out)? {
-        return Ok(());
-    }
-    writeln!(out, "{rows}")?;
-    for (idx, pair) in table.pairs.iter().enumerate() {
+        ]
+    };
+    let head = ["runs", "units", "same", "difference", "pearson", "kendall", "systems", "spans F1"];
+    Table::from_rows(head, found.pairs.iter().enumerate().map(row))
+}
+
+fn text(found: &Reliability, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{}", table(found))?;
+    for (idx, pair) in found.pairs.iter().enumerate() {
         let differ = if pair.differ.is_empty() { "same signature".into() } else { pair.differ.join("; ") };
         writeln!(out, "({}) {} and {}: {differ}", idx + 1, pair.first, pair.second)?;
     }
-    match (&table.alpha, &table.reason) {
+    match (&found.alpha, &found.reason) {
         (Some(alpha), _) => writeln!(out, "\nKrippendorff's alpha over all runs: {}", number(*alpha))?,
         (None, reason) => {
             writeln!(out, "\nKrippendorff's alpha is undefined: {}", reason.as_deref().unwrap_or("-"))?;

@@ -45,7 +45,7 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<Compari
     let judgements: Vec<&Judgements> = inputs.iter().map(|input| &input.judgements).collect();
     let options = Options {
         pair,
-        coverage: args.coverage.into(),
+        coverage: args.coverage,
         baseline: args.baseline.as_deref(),
         order: if method(inputs).is_none_or(Method::ranks_systems) { Vec::new() } else { order(inputs) },
         resamples: args.resamples.max(1),
@@ -127,29 +127,30 @@ fn print(
     all: &[(Option<String>, Comparison)],
     out: &mut dyn Write,
 ) -> Result<()> {
-    let Args { resamples, seed, .. } = *args;
-    if args.printed.is_json() {
-        let object = |Comparison { baseline, rows, n_left_out }: &Comparison| {
-            serde_json::json!({
-                "baseline": baseline, "resamples": resamples, "seed": seed, "coverage": args.coverage,
-                "units_left_out": n_left_out, "systems": rows,
-            })
-        };
-        let json = match all {
-            [(None, only)] => object(only),
-            several => {
-                let of = |(pair, found): &(Option<String>, Comparison)| {
-                    (pair.clone().unwrap_or_default(), object(found))
-                };
-                serde_json::Value::Object(several.iter().map(of).collect())
-            }
-        };
-        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
-        return Ok(());
+    args.printed.print(out, || json(args, all), || flat(all), |out| text(args, inputs, all, out))
+}
+
+fn json(args: &Args, all: &[(Option<String>, Comparison)]) -> serde_json::Value {
+    let object = |Comparison { baseline, rows, n_left_out }: &Comparison| {
+        serde_json::json!({
+            "baseline": baseline, "resamples": args.resamples, "seed": args.seed, "coverage": args.coverage,
+            "units_left_out": n_left_out, "systems": rows,
+        })
+    };
+    match all {
+        [(None, only)] => object(only),
+        several => {
+            several.iter().map(|(pair, found)| (pair.clone().unwrap_or_default(), object(found))).collect()
+        }
     }
-    if args.printed.rows(&flat(all), out)? {
-        return Ok(());
-    }
+}
+
+fn text(
+    args: &Args,
+    inputs: &[Input],
+    all: &[(Option<String>, Comparison)],
+    out: &mut dyn Write,
+) -> Result<()> {
     let width = wrap::stdout_columns().unwrap_or(WIDTH);
     let noun = noun(inputs);
     if let Some(caution) = caution(inputs) {
@@ -160,7 +161,7 @@ fn print(
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
         }
         write!(out, "{}", table(&found.rows, &format!("{noun}s")).fitted(Some(width)))?;
-        for note in notes(found, noun, args.coverage.into(), resamples, seed) {
+        for note in notes(found, noun, args.coverage, args.resamples, args.seed) {
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
     }

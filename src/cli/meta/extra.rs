@@ -1,57 +1,38 @@
-//! The optional parts of `tribunal meta`: their selection, and the plots. The statistics are `meta`'s.
+//! The optional parts of `tribunal meta`: their selection, and the plots. The parts are `report`'s.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use anyhow::{Context as _, Result, bail};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::Args;
-use crate::cli::{output::write_in, raters};
-use crate::meta::Error;
-use crate::meta::eval_set::EvalSet;
-use crate::meta::evaluate::SetResult;
-use crate::meta::parts::{Parts, Request};
-use crate::meta::slices::By;
-use crate::meta::spans::counts::Definition;
-use crate::meta::statistic::Statistic;
-use crate::meta::task::TaskSet;
-use crate::meta::verdicts;
-use crate::meta::verdicts::Verdict;
-use crate::report::meta::{answers::Answers, plots};
-
-/// An optional part of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Part {
-    /// Tests of all differences between metrics by permutation, with ranks and clusters
-    Significance,
-    /// Held-out tie calibration, chance level and bootstrap interval of acc-eq
-    Calibration,
-    /// Williams' test for every two metrics' Pearson correlations, of systems and of segments
-    Williams,
-    /// Detection of error-free segments: MCC at a threshold calibrated on other documents
-    ErrorFree,
-    /// Distributions of scores, and of errors by severity and type: the raters', and those of runs
-    Distributions,
-    /// Agreement of the human raters with each other, and of metrics with each of them
-    Annotators,
-    /// What the test set holds and how much of it is rated: segments, documents, systems, translations, by
-    /// domain
-    Testset,
-    /// How long the answers of run folders are, and how many errors are named per second
-    Answers,
-    /// The error spans of the runs among `--scores` beside the raters', with `--by` also on each slice
-    Spans,
-    /// What a major error should cost, from the errors of the runs among `--scores`, such as one of eaprompt:
-    /// the weight that makes the first --stat best (seg:acc-eq@item by default)
-    LatentWeight,
-}
+use crate::{
+    cli::{output::write_in, raters},
+    meta::{
+        Error,
+        eval_set::EvalSet,
+        evaluate::SetResult,
+        parts::Request,
+        significance::Resampling,
+        slices::By,
+        spans::counts::Definition,
+        statistic::Statistic,
+        task::TaskSet,
+        verdicts::{self, Verdict},
+    },
+    report::statistics::{
+        self,
+        parts::{Context, Findings, PARTS},
+        plots,
+    },
+};
 
 /// The optional parts.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExtraArgs {
     /// Additional tables, comma-separated.
-    #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
-    pub also: Vec<Part>,
+    #[arg(long, value_parser = part_name(), value_name = "PART", value_delimiter = ',')]
+    pub also: Vec<String>,
     /// The same as `--also spans`, for a run that is not among `--scores`.
     #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
@@ -69,71 +50,67 @@ pub struct ExtraArgs {
     pub plots: Option<PathBuf>,
 }
 
-impl ExtraArgs {
-    /// Returns true if a part was selected.
-    #[must_use]
-    pub fn wants(&self, part: Part) -> bool {
-        self.also.contains(&part)
-    }
+/// The names of the parts; slices are selected by `--by`.
+fn part_name() -> impl TypedValueParser<Value = String> {
+    let named = PARTS.iter().filter(|part| part.name != "slices");
+    PossibleValuesParser::new(named.map(|part| PossibleValue::new(part.name).help(part.about)))
 }
 
-/// The selected optional parts.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Extras {
-    #[serde(flatten)]
-    pub parts: Parts,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub answers: Vec<Answers>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub plots: Vec<PathBuf>,
-}
-
-/// Computes the selected optional parts.
+/// Computes the selected parts, and writes the plots; their paths are returned beside the findings.
 ///
 /// # Errors
-/// Files that cannot be read, or scores that do not fit.
-pub fn compute(args: &Args, set: &TaskSet, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
-    let wants = |part| args.extra.wants(part);
+/// Files that cannot be read or written, or scores that do not fit.
+pub fn compute(
+    args: &Args,
+    set: &TaskSet,
+    sets: &[EvalSet],
+    result: &SetResult,
+    significance: Option<Resampling>,
+) -> Result<(Findings, Vec<PathBuf>)> {
     let statistics: Vec<Statistic> =
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+    let by = args.by.as_deref().map(By::named).transpose()?;
+    let is_listed = |name: &str| args.extra.also.iter().any(|also| also == name);
     let (mut spans, mut latent) = (named(&args.extra.spans)?, named(&args.extra.latent_weight)?);
     let runs = runs(args, &spans);
-    for (part, of) in [(Part::Spans, &mut spans), (Part::LatentWeight, &mut latent)] {
-        if wants(part) && runs.is_empty() {
+    for (part, of) in [("spans", &mut spans), ("latent-weight", &mut latent)] {
+        if is_listed(part) && runs.is_empty() {
             bail!(
                 "`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder"
             );
         }
-        if wants(part) {
+        if is_listed(part) {
             of.clone_from(&runs);
         }
     }
-    let by = args.by.as_deref().map(By::named).transpose()?;
+    let definitions = &args.extra.span_f1;
+    let span_f1: Vec<Definition> = Definition::ALL
+        .into_iter()
+        .filter(|one| definitions.is_empty() || definitions.contains(one))
+        .collect();
     let request = Request {
         seed: args.seed,
         statistics: &statistics,
         task: args.task.as_ref().map(|_| set),
         by: by.as_ref(),
-        calibration: wants(Part::Calibration),
-        williams: wants(Part::Williams),
-        error_free: wants(Part::ErrorFree),
-        distributions: wants(Part::Distributions),
-        annotators: wants(Part::Annotators),
-        testset: wants(Part::Testset),
         spans: &spans,
         runs: &runs,
         latent: &latent,
         verdicts: &verdicts_of,
     };
-    let parts = Parts::of(&request, eval_sets)?;
-    let answers = if wants(Part::Answers) { Answers::of(runs)? } else { Vec::new() };
-    let mut plots = Vec::new();
+    let context = Context { request, sets, result, significance, span_f1: &span_f1 };
+    let is_selected = |name: &str| is_listed(name) || ["slices", "spans", "latent-weight"].contains(&name);
+    let findings = context.compute(is_selected).map_err(|error| match error {
+        statistics::Error::Meta(error) => anyhow::Error::from(error),
+        other => other.into(),
+    })?;
+    let mut written = Vec::new();
     if let Some(dir) = &args.extra.plots {
-        for (name, svg) in plots::plots(eval_sets, result)? {
-            plots.push(write_in(dir, name, &svg)?);
+        for (name, svg) in plots::plots(sets, result)? {
+            written.push(write_in(dir, name, &svg)?);
         }
     }
-    Ok(Extras { parts, answers, plots })
+    Ok((findings, written))
 }
 
 /// `NAME=DIR`.

@@ -3,18 +3,19 @@
 use std::{
     collections::BTreeSet,
     io::{self, Write},
+    path::PathBuf,
 };
 
 use serde_json::json;
 
 use super::Args;
-use super::extra::Extras;
 use crate::{
-    meta::{eval_set::EvalSet, evaluate::SetResult, spans::counts::Definition},
-    report::meta::{
-        answers, main_table,
+    meta::{eval_set::EvalSet, evaluate::SetResult},
+    report::statistics::{
+        main_table,
         notes::{NoteContext, notes, trained_on_warnings},
-        parts, sets, significance_table,
+        parts::Findings,
+        sets,
     },
 };
 
@@ -26,7 +27,7 @@ pub fn print_tables(
     args: &Args,
     context: &NoteContext,
     eval_sets: &[EvalSet],
-    (result, extras): (&SetResult, &Extras),
+    (result, (findings, plots)): (&SetResult, &(Findings, Vec<PathBuf>)),
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(
@@ -45,12 +46,10 @@ pub fn print_tables(
         writeln!(out)?;
     }
     notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
-    let tested = context.significance.and_then(|how| significance_table(result, how.resamples));
-    if let Some(table) = tested {
-        let title = "differences between metrics: one-sided p of the permutation tests";
+    for (title, table) in &findings.tables {
         write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
     }
-    print_extras(args, extras, out)
+    plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))
 }
 
 /// The names of the human scores, each once.
@@ -58,21 +57,6 @@ fn gold<'a>(eval_sets: &'a [EvalSet], between: &str) -> String {
     let mut seen = BTreeSet::new();
     let names = eval_sets.iter().map(|eval_set| eval_set.gold.name.as_str());
     names.filter(|name: &&'a str| seen.insert(*name)).collect::<Vec<_>>().join(between)
-}
-
-fn print_extras(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
-    let (shown, number) = (definitions(args), |value: f64| format!("{value:.3}"));
-    let answers = (!extras.answers.is_empty()).then(|| answers::table(&extras.answers, &number));
-    for (title, table) in parts::tables(&extras.parts, answers, &shown, &number) {
-        write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
-    }
-    extras.plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))
-}
-
-/// The definitions of span F1 that are shown.
-fn definitions(args: &Args) -> Vec<Definition> {
-    let named = &args.extra.span_f1;
-    Definition::ALL.into_iter().filter(|one| named.is_empty() || named.contains(one)).collect()
 }
 
 /// Prints one JSON object.
@@ -83,9 +67,13 @@ pub fn print_json(
     args: &Args,
     context: &NoteContext,
     eval_sets: &[EvalSet],
-    (result, extras): (&SetResult, &Extras),
+    (result, (findings, plots)): (&SetResult, &(Findings, Vec<PathBuf>)),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let mut more = findings.json.clone();
+    if !plots.is_empty() {
+        more.insert("plots".into(), json!(plots));
+    }
     let object = json!({
         "testset": args.testset,
         "gold": gold(eval_sets, ", "),
@@ -95,7 +83,7 @@ pub fn print_json(
         "resamples": context.significance.map(|resampling| resampling.resamples),
         "directions": eval_sets.iter().map(sets::json).collect::<Vec<_>>(),
         "result": result,
-        "more": extras,
+        "more": more,
         "warnings": trained_on_warnings(context, eval_sets),
     });
     writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;

@@ -17,11 +17,10 @@ use crate::{
         correlation::{kendall_b, pearson, spearman},
         distribution::summary,
         plot,
-        promptcue::{
-            describe::{Length, describe},
-            gold,
-        },
-        rubric,
+    },
+    replication::promptcue::{
+        describe::{Length, describe},
+        gold, rubric,
     },
 };
 

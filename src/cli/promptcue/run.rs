@@ -20,8 +20,8 @@ use crate::{
         registry::{self, Signed},
         rubric_mqm::{self, RubricMqm, Scenario, Texts, scenario},
     },
-    meta::promptcue::gold::{self, Cue},
     mqm::locate,
+    replication::promptcue::gold::{self, Cue},
     segment::Lang,
     signature::Signature,
 };

@@ -2,11 +2,17 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
+
 use super::super::{
     keep::KeepArgs,
-    output::{Cells, Format},
+    output::{Printed, spare_runs},
 };
-use crate::{cli::progress::ProgressMode, console::args::bytes, eval::Spec};
+use crate::{
+    cli::progress::ProgressMode,
+    console::args::bytes,
+    eval::{OutputSpec, Spec},
+};
 
 /// Judge translations.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,14 +48,24 @@ pub struct RunArgs {
     /// Also write the verdicts as COMET's `--to_json` does
     #[arg(long, value_name = "FILE")]
     pub to_json: Option<PathBuf>,
-    /// How results are printed: text, json, tsv or csv
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub format: Format,
     #[command(flatten)]
-    pub cells: Cells,
+    pub printed: Printed,
 }
 
 impl RunArgs {
+    /// Refuses what does not go together.
+    ///
+    /// # Errors
+    /// A GPU's memory where none is planned for, and a file of a run as the file to write.
+    pub fn check(&self, output: &OutputSpec) -> Result<()> {
+        if self.device_memory.is_some() && !self.dry_run {
+            bail!(
+                "`--device-memory` is for `--dry-run` and `tribunal slurm submit`\nhint: `--kv-cache SIZE` limits the cache"
+            );
+        }
+        self.to_json.as_ref().map_or(Ok(()), |path| spare_runs(path, output.folder.as_deref()))
+    }
+
     /// The mode of the progress display.
     pub fn shown(&self) -> ProgressMode {
         if self.quiet { ProgressMode::Off } else { self.progress }

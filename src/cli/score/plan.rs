@@ -1,17 +1,13 @@
 //! `tribunal score --dry-run`: what a run would take, as text or for programs.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{io::Write, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{
-        output::{Format, Printed},
-        progress::ProgressMode,
-        score::Args,
-    },
+    cli::{progress::ProgressMode, score::Args},
     console::{table::Table, wrap},
     eval::{
         Evaluation, Invocation, ModelLoader,
@@ -30,7 +26,7 @@ pub fn run(
     invocation: &Invocation,
     load: ModelLoader,
     out: &mut dyn Write,
-) -> Result<()> {
+) -> Result<ExitCode> {
     // Without a terminal the notes are enough.
     let is_shown = args.run.progress != ProgressMode::Auto || wrap::stderr_redraws();
     let progress = if is_shown { invocation.progress.clone() } else { Arc::new(Silent) };
@@ -50,31 +46,37 @@ pub fn run(
     };
     let forecast = Forecast::of(evaluation, &invocation, (load, args.run.device_memory), &shown)?;
     bar.finish_and_clear();
-    print(&forecast, args, out)
+    let has_memory = args.run.device_memory.is_some();
+    args.run.printed.print(
+        out,
+        || json(&forecast),
+        || amounts(&forecast),
+        |out| text(&forecast, has_memory, out),
+    )?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn print(forecast: &Forecast, args: &Args, out: &mut dyn Write) -> Result<()> {
-    let (format, cells) = (args.run.format, args.run.cells);
-    let mut amounts = forecast.plan.amounts(forecast.expected).into_iter();
+/// The calls and tokens of a run.
+fn amounts(forecast: &Forecast) -> Table {
     let mut table = Table::new();
+    let mut amounts = forecast.plan.amounts(forecast.expected).into_iter();
     amounts.next().into_iter().for_each(|head| table.head(head));
     amounts.for_each(|row| table.row(row));
-    if format == Format::Json {
-        writeln!(out, "{:#}", json(forecast))?;
-        return Ok(());
-    }
-    if Printed::new(format, cells).rows(&table, out)? {
-        return Ok(());
-    }
+    table
+}
+
+fn text(forecast: &Forecast, has_memory: bool, out: &mut dyn Write) -> Result<()> {
     let width = wrap::stdout_columns();
-    let own = forecast.plan.rows().into_iter().map(|(name, value)| (name.to_owned(), value));
-    let rows: Vec<_> = own.chain(forecast.estimates.iter().cloned()).collect();
+    let plan = forecast.plan.rows().into_iter().map(|(name, value)| (name.to_owned(), value));
+    let rows: Vec<_> = plan.chain(forecast.estimates.iter().cloned()).collect();
     write!(out, "{}", wrap::fields(&rows, width))?;
-    writeln!(out, "\n{}", columns(forecast.plan.amounts(forecast.expected)).to_string().trim_end())?;
+    let mut table = Table::new();
+    forecast.plan.amounts(forecast.expected).into_iter().for_each(|row| table.row(row));
+    writeln!(out, "\n{}", table.to_string().trim_end())?;
     for note in &forecast.notes {
         writeln!(out, "{}", width.map_or_else(|| note.clone(), |width| wrap::message(note, width)))?;
     }
-    if args.run.device_memory.is_none() && forecast.estimates.iter().any(|(name, _)| name == ON_A_GPU) {
+    if !has_memory && forecast.estimates.iter().any(|(name, _)| name == ON_A_GPU) {
         writeln!(out, "hint: `--device-memory SIZE` plans for a GPU with another memory")?;
     }
     if let Some(signature) = &forecast.signature {
@@ -103,11 +105,4 @@ fn json(forecast: &Forecast) -> Value {
         "most": amount(most), "groups_judged": judged, "groups_kept": kept, "seconds_left": seconds_left, "estimates": estimates, "notes": forecast.notes,
         "signature": forecast.signature.as_ref().map(ToString::to_string),
     })
-}
-
-/// Rows with names on the left and values on the right.
-fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> Table {
-    let mut table = Table::new();
-    rows.into_iter().for_each(|row| table.row(row));
-    table
 }

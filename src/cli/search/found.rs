@@ -4,7 +4,7 @@ use std::{io::Write, process::ExitCode};
 
 use anyhow::Result;
 
-use super::{Args, Command};
+use super::Command;
 use crate::{
     console::table::Table,
     evidence::{self, Hit, Index},
@@ -14,8 +14,8 @@ use crate::{
 ///
 /// # Errors
 /// If documents cannot be read, or the folder is not an index.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
         Command::Build { input, out: folder } => {
             let (manifest, skipped) = evidence::build(input, folder)?;
             if skipped.files > 0 {

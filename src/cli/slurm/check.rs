@@ -1,10 +1,7 @@
 //! Checks that the tasks of an array can run: GPU support in this program, models on this machine, GPUs
 //! enough for them. It submits nothing.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -27,8 +24,6 @@ pub struct Needs {
     pub tensor_parallel: usize,
     /// Reason for more than one such GPU where the command does not give the number.
     pub note: Option<String>,
-    /// The models' folders, relative to the folder of all models, for `--stage`.
-    pub folders: Vec<String>,
 }
 
 /// Checks a run's models against the tasks that are to make it.
@@ -43,8 +38,7 @@ pub fn needs(args: &score::Args, gpus_per_node: usize) -> Result<Needs> {
     }
     let mut needs = Needs { tensor_parallel: resources.tensor_parallel.unwrap_or(1), ..Needs::default() };
     for name in names(args) {
-        let (weights, folder) = located(&name)?;
-        needs.folders.extend(folder);
+        let weights = located(&name)?;
         if on_gpus {
             let options = Options { context: resources.context, ..Options::for_gpu() };
             let need = Need::of(&weights, &options)?;
@@ -80,15 +74,10 @@ fn names(args: &score::Args) -> BTreeSet<String> {
     of_roles.chain([args.spec.models.model.as_str()]).map(str::to_owned).collect()
 }
 
-/// A model's weights, and its folder in that of all models where it is a card's.
-fn located(name: &str) -> Result<(PathBuf, Option<String>)> {
+/// A model's weights on this machine.
+fn located(name: &str) -> Result<PathBuf> {
     let path = PathBuf::from(name);
-    if path.exists() {
-        return Ok((path, None));
-    }
-    let local = models::known(name)?.local()?;
-    let folder = local.card.folder(Path::new("")).display().to_string();
-    Ok((local.weights, Some(folder)))
+    Ok(if path.exists() { path } else { models::known(name)?.local()?.weights })
 }
 
 /// Number of GPUs that hold a model together: the given one, or the fewest that suffice.

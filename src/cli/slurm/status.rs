@@ -13,10 +13,10 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{JOBS, Submitted};
 use crate::{
-    cli::output::Printed,
+    cli::output::{Format, Printed},
     console::table::Table,
     files,
-    run::{RunFile, Status, finish, journal, lock},
+    run::{self, RunFile, Status, finish, journal, lock},
 };
 
 /// State of one shard.
@@ -50,11 +50,28 @@ pub fn run(dir: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode
     let rows: Vec<Row> = (1..=jobs.shards)
         .map(|shard| row(&dir.join("shards").join(shard.to_string()), tasks.get(&shard)))
         .collect();
+    let n_done = rows.iter().filter(|row| row.state == "done").count();
+    let json = || serde_json::json!({ "shards": rows, "done": n_done });
+    printed.print(
+        out,
+        json,
+        || table(&rows),
+        |out| {
+            writeln!(out, "{}", table(&rows))?;
+            totals(&rows, n_done, out)
+        },
+    )?;
+    let merged = dir.join("merged");
+    if printed.format() == Format::Text && merged.join(finish::VERDICTS).exists() {
+        writeln!(out, "merged: {}", merged.display())?;
+    }
+    Ok(if n_done == jobs.shards { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn table(rows: &[Row]) -> Table {
     let number = |n: Option<usize>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
-    let mut shown = Table::new();
-    shown.head(["shard", "state", "verdicts", "of", "missing", "failed", "a minute"]);
-    for (i, row) in rows.iter().enumerate() {
-        shown.row([
+    let row = |(i, row): (usize, &Row)| {
+        [
             (i + 1).to_string(),
             row.state.clone(),
             row.done.to_string(),
@@ -62,18 +79,14 @@ pub fn run(dir: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode
             row.missing.to_string(),
             row.failed.to_string(),
             row.rate.map_or_else(|| "-".into(), |rate| format!("{rate:.1}")),
-        ]);
-    }
-    let n_done = rows.iter().filter(|row| row.state == "done").count();
-    let code = if n_done == jobs.shards { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    if printed.is_json() {
-        writeln!(out, "{:#}", serde_json::json!({ "shards": rows, "done": n_done }))?;
-        return Ok(code);
-    }
-    if printed.rows(&shown, out)? {
-        return Ok(code);
-    }
-    writeln!(out, "{shown}")?;
+        ]
+    };
+    let head = ["shard", "state", "verdicts", "of", "missing", "failed", "a minute"];
+    Table::from_rows(head, rows.iter().enumerate().map(row))
+}
+
+/// Prints the sums of all shards.
+fn totals(rows: &[Row], n_done: usize, out: &mut dyn Write) -> Result<()> {
     let sum = |of: fn(&Row) -> usize| rows.iter().map(of).sum::<usize>();
     let running = rows
         .iter()
@@ -86,24 +99,18 @@ pub fn run(dir: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode
     writeln!(
         out,
         "{n_done} of {} shards are done; {}{of} verdicts, {} without a score{now}",
-        jobs.shards,
+        rows.len(),
         sum(|row| row.done),
         sum(|row| row.missing)
     )?;
-    if dir.join("merged").join(finish::VERDICTS).exists() {
-        writeln!(out, "merged: {}", dir.join("merged").display())?;
-    }
-    Ok(code)
+    Ok(())
 }
 
 fn row(dir: &Path, task: Option<&String>) -> Row {
     let run = RunFile::read(dir).ok();
-    let mut statuses = Vec::new();
-    // What is torn or not there yet counts when it is whole.
-    let _ = journal::each_record(&dir.join(journal::JOURNAL), |record| {
-        statuses.push(record.status);
-        Ok(())
-    });
+    // An incomplete line counts when it is complete.
+    let records = run::verdicts_so_far(dir).into_iter().flatten().map_while(Result::ok);
+    let statuses: Vec<Status> = records.map(|record| record.status).collect();
     let done = statuses.len();
     let count = |wanted: fn(Status) -> bool| statuses.iter().filter(|status| wanted(**status)).count();
     let state = match task {

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{DataArgs, SampleArgs, models, positive};
+use super::{DataArgs, models, positive};
 use crate::{
     cli::output::spare_runs,
     engine::Engine,
@@ -37,7 +37,7 @@ use crate::{
 
 /// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     #[command(flatten)]
     reading: ReadingArgs,
     /// The layer whose hidden states are used, from 1; default: at three fifths of the depth. Hidden states
@@ -46,7 +46,7 @@ pub(super) struct Args {
     depth: Vec<usize>,
     /// Add about N synthetically corrupted translations: words left out or wrong, sentences missing, texts of
     /// another source
-    #[arg(long, alias = "spoilt", value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     corrupted: usize,
     /// A LoRA adapter of the model: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
@@ -67,8 +67,6 @@ pub(super) struct ReadingArgs {
     /// The model to read with: a card, a GGUF file, a safetensors folder
     #[arg(long, default_value = "qwen2.5-coder-1.5b-instruct", value_name = "CARD|PATH")]
     pub model: String,
-    #[command(flatten)]
-    sample: SampleArgs,
     /// The folder that caches hidden states, so that an interrupted fit resumes; default: beside the output
     #[arg(long, value_name = "DIR")]
     pub readings: Option<PathBuf>,
@@ -82,8 +80,7 @@ pub(super) struct ReadingArgs {
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Write) -> Result<()> {
     spare_runs(&args.out, None)?;
-    let sample = args.reading.sample.of(args.reading.data.seed);
-    let mut split = args.reading.data.split(sample.as_ref())?.of_systems(&args.reading.systems)?;
+    let mut split = args.reading.data.split()?.of_systems(&args.reading.systems)?;
     if split.held_out.is_empty() {
         bail!("no document is held out, and a fit is measured on those; hint: `--hold-out 0.2`");
     }
@@ -103,10 +100,9 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
         let engine = Engine::open(&found.weights, &found.options)?;
         Ok(engine.with_adapter(adapter.is_some().then_some(0)))
     };
-    let about = (model.sha256.as_str(), hidden);
+    let kept = Kept { folder: &folder, sha256: &model.sha256, hidden, prompts: &prompts };
     let seed = args.reading.data.seed;
-    let read =
-        |segments: &[&Segment]| read_missing(&folder, about, (&prompts, &depths), segments, invocation, open);
+    let read = |segments: &[&Segment]| kept.read_missing(&depths, segments, invocation, open);
     evaluation::read_split(&mut split, args.corrupted, seed, read, |left_out| {
         say!(
             "translations longer than the model's context are left out: {}, the first of them in document `{}`",
@@ -116,14 +112,14 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
     })?;
     let [corrupted, corrupted_held_out] = evaluation::corrupted(&split, args.corrupted, seed);
     let Split { train, held_out, .. } = &split;
-    let mut readings = kept(&folder, about, (&prompts, &[depth]))?;
+    let mut readings = kept.open(&[depth])?;
     let names = || held_out.iter().map(Document::name).collect();
     let hold_out =
         args.reading.data.hold_out.parse().map_or_else(|_| HeldOut::Named(names()), HeldOut::Share);
     let weights = weights::find("wmt")?;
     let subject = Subject {
         model: model.name,
-        sha256: model.sha256,
+        sha256: model.sha256.clone(),
         prompts: &prompts,
         depth,
         weights,
@@ -162,33 +158,41 @@ fn say_next(args: &Args) {
     );
 }
 
-/// The readings of a folder. `about` has the sha256 of the reading model and the width of its states, `how`
-/// the prompt and the numbers of layers.
-fn kept(
-    folder: &Path,
-    (sha256, hidden): (&str, usize),
-    (prompts, depths): (&Prompts, &[usize]),
-) -> Result<Readings> {
-    Ok(Readings::open(folder, &format!("{sha256}-{}", prompts.hash()), depths, hidden)?)
+/// Hidden states of translations in a folder.
+struct Kept<'a> {
+    folder: &'a Path,
+    /// The sha256 of the reading model.
+    sha256: &'a str,
+    /// The width of its states.
+    hidden: usize,
+    prompts: &'a Prompts,
 }
 
-/// Reads the segments that are missing from a folder of readings; returns for each segment true if it has
-/// been read.
-fn read_missing(
-    folder: &Path,
-    about: (&str, usize),
-    (prompts, depths): (&Prompts, &[usize]),
-    segments: &[&Segment],
-    invocation: &super::Invocation,
-    open: impl FnOnce() -> Result<Engine>,
-) -> Result<Vec<bool>> {
-    let mut readings = kept(folder, about, (prompts, depths))?;
-    let said = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
-    invocation.writing.keeps(said);
-    if readings.n_missing(prompts, segments)? > 0 {
-        read(&open()?, &mut readings, prompts, segments)?;
+impl Kept<'_> {
+    /// Opens those after some numbers of layers.
+    fn open(&self, depths: &[usize]) -> Result<Readings> {
+        let name = format!("{}-{}", self.sha256, self.prompts.hash());
+        Ok(Readings::open(self.folder, &name, depths, self.hidden)?)
     }
-    segments.iter().map(|segment| Ok(readings.unread(prompts, segment)?.is_none())).collect()
+
+    /// Reads the segments that are missing; returns for each segment true if it has been read.
+    fn read_missing(
+        &self,
+        depths: &[usize],
+        segments: &[&Segment],
+        invocation: &super::Invocation,
+        engine: impl FnOnce() -> Result<Engine>,
+    ) -> Result<Vec<bool>> {
+        let mut readings = self.open(depths)?;
+        let folder = self.folder.display();
+        invocation
+            .writing
+            .keeps(format!("what has been read is kept in `{folder}`; the same command goes on"));
+        if readings.n_missing(self.prompts, segments)? > 0 {
+            read(&engine()?, &mut readings, self.prompts, segments)?;
+        }
+        segments.iter().map(|segment| Ok(readings.unread(self.prompts, segment)?.is_none())).collect()
+    }
 }
 
 fn read(engine: &dyn Llm, readings: &mut Readings, prompts: &Prompts, segments: &[&Segment]) -> Result<()> {

@@ -14,7 +14,7 @@ use tribunal::{
         self, Chat, Counter, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
     },
     mqm::{ErrorSpan, Severity, Side},
-    run::RunConfig,
+    run::{self, Record, RunConfig},
     segment::{Segment, joined},
 };
 
@@ -138,4 +138,9 @@ pub fn models(model: Numbers) -> (Panel, Arc<Numbers>) {
 /// A run of a whole input, two groups at a time, that prints nothing.
 pub fn options(out: &Path) -> RunConfig {
     RunConfig { jobs: 2, ..RunConfig::new(out) }
+}
+
+/// The verdicts of a finished run.
+pub fn verdicts(path: &Path) -> Vec<Record> {
+    run::verdicts(path).unwrap().collect::<Result<_, _>>().unwrap()
 }

@@ -81,7 +81,8 @@ fn options_that_do_not_go_together_and_calibrations() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("himate.toml");
     let refusal = |options: &str| {
-        let error = registry::build(&format!("himate:{options}"), &settings).err().unwrap().to_string();
+        let error =
+            tribunal::replication::build(&format!("himate:{options}"), &settings).err().unwrap().to_string();
         error.replace(&dir.path().display().to_string(), "DIR") + "\n"
     };
     let mut text: String = [

@@ -107,7 +107,7 @@ fn a_discussion_starts_from_the_reflected_error() {
 fn every_confirmed_error_is_discussed_by_default() {
     for preset in [Preset::Strict, Preset::Paper] {
         let settings = Settings { preset, ..Settings::default() };
-        let judge = registry::build("himate:comparison=weighed", &settings).unwrap();
+        let judge = tribunal::replication::build("himate:comparison=weighed", &settings).unwrap();
         let evaluation = match preset {
             Preset::Strict => found("Major", "Bank", ""),
             _ => "Error Exist: Yes\nError Severity: Major\nExplanation: \"Bank\".".to_owned(),

@@ -148,7 +148,7 @@ fn forms_hold_with_a_model_of_noise() {
     std::fs::write(dir.path().join("himate/hierarchy.json"), hierarchy.to_string()).unwrap();
     let settings =
         Settings { max_tokens: Some(600), prompts: Some(dir.path().into()), ..Settings::default() };
-    let judge = registry::build("himate:shots=0", &settings).unwrap();
+    let judge = tribunal::replication::build("himate:shots=0", &settings).unwrap();
     let panel = Panel::new(Arc::new(crate::fakes::Babble(engine)), sampling);
     let (verdicts, calls) = judged(&judge, &panel, &[bank()]);
     assert!(verdicts[0].is_ok(), "{:?}", verdicts[0]);

@@ -80,7 +80,7 @@ impl fmt::Display for Format {
 /// # Errors
 /// A file that cannot be opened. While it is read: a damaged one, and one that unpacks to more than its
 /// [`limit`].
-pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     unpacked(File::open(path)?, MAX_RATIO)
 }
 
@@ -88,12 +88,12 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 ///
 /// # Errors
 /// The errors of [`open`].
-pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead>> {
+pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead + Send>> {
     let n_bytes = file.metadata()?.len();
     let mut file = BufReader::with_capacity(BUFFER, file);
     let first = file.fill_buf()?;
     let format = Format::of(&first[..first.len().min(Format::MARK)]);
-    let decoder: Box<dyn Read> = match format {
+    let decoder: Box<dyn Read + Send> = match format {
         Some(Format::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
         Some(Format::Xz) => Box::new(lzma_rust2::XzReader::new_mem_limit(file, true, MAX_DICTIONARY)),
         Some(Format::Zstd) => Box::new(zstd::Decoder::with_buffer(file)?),

@@ -133,7 +133,7 @@ fn logits(name: &str, compute: Compute, kind: KvType) -> u64 {
     let mut model = Decoder::load(&weights, Cpu::new(weights.config(), compute)).unwrap();
     let tokens: Vec<u32> = (0..90).map(|i| (i * 17 + i * i) % 300).collect();
     let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
-    model.reserve(blocks.len(), kind).unwrap();
+    model.runtime_mut().reserve(blocks.len(), kind).unwrap();
     let part = Part {
         tokens: &tokens,
         position: 0,
@@ -144,7 +144,7 @@ fn logits(name: &str, compute: Compute, kind: KvType) -> u64 {
         state: None,
     };
     model.run(Step::new([part], Vec::new())).unwrap();
-    hash(model.logits().unwrap().iter().flat_map(|row| bits(row).collect::<Vec<_>>()))
+    hash(model.runtime().logits().unwrap().iter().flat_map(|row| bits(row).collect::<Vec<_>>()))
 }
 
 #[test]

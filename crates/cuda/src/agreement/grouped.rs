@@ -65,7 +65,7 @@ impl Gpu {
         };
         let [mut sums, mut gated] = [Vec::new(), Vec::new()];
         let silu = [Argument::Int(0), Argument::Float(0.0), Argument::Float(0.0)];
-        for by in of_kind(kind).filter(|by| by.tile.kernels <= self.products_by()) {
+        for by in of_kind(kind).filter(|by| by.tile.kernels <= self.products_by) {
             let tiles = self.sent(&numbers(&tiles(of_experts, by.tile.tokens)))?;
             let n_tiles = of_experts.iter().map(|rows| rows.len().div_ceil(by.tile.tokens)).sum();
             let bytes = operands.run((&by, by.sums), (&tiles, n_tiles), 4 * n, &[])?;

@@ -148,7 +148,7 @@ impl Cuda {
             multiprocessors: self.gpu.multiprocessors(),
             shared_bytes: self.gpu.attention_bytes(),
             splits: self.most_splits(),
-            cascade: self.gpu.cascades(),
+            cascade: self.gpu.cascade,
         }
     }
 }

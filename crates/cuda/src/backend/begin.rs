@@ -29,7 +29,7 @@ impl Cuda {
     /// Plans a step.
     pub(crate) fn plan(&self, step: &Step) -> Plan {
         // Captured states may leave the device in the middle of a step, and a recording is of all layers.
-        let as_graph = self.gpu.records() && step.noted.is_empty() && step.n_layers.is_none();
+        let as_graph = self.gpu.graphs && step.noted.is_empty() && step.n_layers.is_none();
         Plan::new(step, &self.config, self.limits(), as_graph)
     }
 

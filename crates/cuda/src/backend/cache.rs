@@ -6,27 +6,13 @@ use super::{
     super::{
         Error,
         launch::{Argument, Shape},
-        memory::{CACHE, Memory},
+        memory::Memory,
     },
     Cuda,
 };
-use tribunal_model::{BLOCK, KvType, config::AttentionKind};
+use tribunal_model::{BLOCK, config::AttentionKind};
 
 impl Cuda {
-    /// Allocates the cache.
-    pub(super) fn make_cache(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
-        if kv != KvType::Bf16 {
-            return Err(Error::Cache(kv.name()));
-        }
-        self.here()?;
-        self.forget_recordings();
-        self.cache = None;
-        let bytes = n_blocks * kv.block_bytes(&self.config);
-        self.cache = Some(Memory::new(self.gpu.context(), bytes, CACHE)?);
-        self.n_blocks = n_blocks;
-        Ok(())
-    }
-
     /// The keys and values of a layer that attends.
     pub(super) fn cached(&self, layer: usize) -> (u64, u64) {
         let kind = self.config.kind_of(layer);

@@ -143,7 +143,7 @@ impl Cuda {
 
     fn tile_of(&self, stack: &Stack, pairs: usize, n_experts: usize) -> Grouped {
         let kind = if let Way::Direct(kind) = stack.way { kind } else { Kind::Bf16 };
-        grouped::choose(self.gpu.products_by(), kind, pairs, n_experts)
+        grouped::choose(self.gpu.products_by, kind, pairs, n_experts)
     }
 
     /// The gated values of each pair of row and expert, of the columns that this card computes.

@@ -29,7 +29,7 @@ impl Cuda {
         if n == 0 {
             return Ok(None);
         }
-        let kernels = self.gpu.products_by();
+        let kernels = self.gpu.products_by;
         let Some(launch) = fused::launch_gated(kernels, [m, n, k], part.k_slice, self.config.activation)
         else {
             return Ok(None);

@@ -40,7 +40,7 @@ impl Cuda {
         if n == 0 {
             return Ok(None);
         }
-        let by = self.gpu.products_by();
+        let by = self.gpu.products_by;
         let Some(launch) = fused::launch_heads(by, [m, n, k], part.k_slice, head_dim) else {
             return Ok(None);
         };

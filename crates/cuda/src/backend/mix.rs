@@ -1,14 +1,12 @@
 //! Gated DeltaNet: the launches of `kernels/delta_net.cu`, and the states of sequences.
 
-use std::sync::PoisonError;
-
 use super::{
     super::{
         Error,
         arena::Slot,
-        delta_net::{DeltaNet, States, layers_before, rule},
+        delta_net::{DeltaNet, layers_before, rule},
         launch::{Argument, Shape},
-        memory::{Memory, STATES},
+        memory::Memory,
         plan::Recurrent,
         weights::Linear,
     },
@@ -47,7 +45,7 @@ impl Cuda {
     pub(super) fn delta_net_weights(&self, weights: &DeltaNetWeights) -> Result<DeltaNet, model::Error> {
         let missing = || model::Error::Step("recurrent layers of a model without any".into());
         let own = self.config.delta_net.as_ref().ok_or_else(missing)?;
-        let upload = &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner);
+        let upload = &mut self.upload();
         Ok(DeltaNet::new(weights, (self.shard, own), upload)?)
     }
 
@@ -145,18 +143,6 @@ impl Cuda {
         // heads; the step was checked: its slots are among those of the states. All are 16-byte aligned and
         // freed only after the stream is synchronised.
         unsafe { self.launch(("delta_net", kernel), shape, &arguments) }
-    }
-
-    /// Allocates the states of so many sequences.
-    pub(super) fn make_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
-        self.here()?;
-        self.forget_recordings();
-        self.states = None;
-        let Some(delta_net) = &self.config.delta_net else { return Ok(()) };
-        let (layer_bytes, slot_bytes) = (size_of::<f32>() * delta_net.state(), self.config.state_bytes());
-        let memory = Memory::new(self.gpu.context(), n_slots * slot_bytes, STATES)?;
-        self.states = Some(States { memory, n_slots, slot_bytes, layer_bytes });
-        Ok(())
     }
 
     /// Copies states, one after another: a later copy may read the result of an earlier one.

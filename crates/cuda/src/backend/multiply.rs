@@ -61,7 +61,7 @@ impl Cuda {
         add: bool,
     ) -> Result<(), Error> {
         let shape = [x.n_rows, part.n, w.k];
-        let launch = products::launch(self.gpu.products_by(), kind, shape, part.k_slice);
+        let launch = products::launch(self.gpu.products_by, kind, shape, part.k_slice);
         self.multiply_by(&launch, x, w, (part, weights), (y, ldy), add)
     }
 
@@ -114,7 +114,7 @@ impl Cuda {
         let [part] = &w.parts[..] else { return Ok(None) };
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let kind = if let Way::Direct(kind) = part.way { kind } else { Kind::Bf16 };
-        let launch = products::launch(self.gpu.products_by(), kind, [m, n, k], part.k_slice);
+        let launch = products::launch(self.gpu.products_by, kind, [m, n, k], part.k_slice);
         let Some(slices) = launch.split.filter(|_| !launch.reduces && !self.adds_adapters(w)) else {
             return Ok(None);
         };

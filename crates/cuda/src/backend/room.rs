@@ -17,7 +17,6 @@ use super::{
     },
     Cuda, Values,
 };
-use tribunal_model::step::StepLimits;
 
 impl Cuda {
     /// Rows of `row_bytes` each, in a slot.
@@ -36,11 +35,11 @@ impl Cuda {
         self.arena.as_ref().map_or(0, |arena| arena.len(slot))
     }
 
-    fn sizes(&self) -> Sizes {
+    pub(super) fn sizes(&self) -> Sizes {
         (&self.config).into()
     }
 
-    fn extra(&self) -> Extra {
+    pub(super) fn extra(&self) -> Extra {
         *self.extra.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,29 +86,6 @@ impl Cuda {
         (self.arena, self.prepared) = (None, false);
     }
 
-    /// Bytes of steps none of which is larger than `most`.
-    pub(super) fn bytes_of_steps(&self, most: StepLimits) -> usize {
-        let extra = self.extra();
-        let extent = Extent::of(most, self.sizes(), extra.n_adapters);
-        let ropes = std::iter::once(&self.angles).chain(&self.sliding_angles);
-        let ropes: usize = ropes.map(|rope| rope.bytes(most.context)).sum();
-        Places::new(extent, self.sizes(), extra).bytes + ropes
-    }
-
-    /// Allocates memory for all steps that are not larger than `most`: later steps allocate nothing.
-    pub(super) fn make_room(&mut self, most: StepLimits) -> Result<(), Error> {
-        self.here()?;
-        let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
-        self.make(extent)?;
-        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for rope in std::iter::once(&mut self.angles).chain(&mut self.sliding_angles) {
-            rope.make(most.context, upload)?;
-        }
-        self.step_upload.reserve(extent.numbers)?;
-        self.prepared = true;
-        Ok(())
-    }
-
     /// Returns true if a step of this extent fits without a new allocation.
     pub(crate) fn holds(&self, extent: Extent) -> bool {
         self.arena.as_ref().is_some_and(|arena| arena.extent.holds(extent))
@@ -133,12 +109,12 @@ impl Cuda {
         self.hold(Extent { rows, ..Extent::default() })
     }
 
-    fn make(&mut self, extent: Extent) -> Result<(), Error> {
+    pub(super) fn make(&mut self, extent: Extent) -> Result<(), Error> {
         self.stream.synchronize().map_err(failed("run a step"))?;
         self.forget_recordings();
         self.arena = None;
         let places = Places::new(extent, self.sizes(), self.extra());
-        self.arena = Some(Arena::new(self.gpu.context(), extent, places, self.gpu.is_apart())?);
+        self.arena = Some(Arena::new(self.gpu.context(), extent, places, self.gpu.apart)?);
         let semaphores = self.slot(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)?;
         // SAFETY: the slot has `SEMAPHORE_BYTES` bytes of the arena that was allocated above.
         unsafe { result::memset_d8_async(semaphores, 0, SplitK::SEMAPHORE_BYTES, self.stream.cu_stream()) }

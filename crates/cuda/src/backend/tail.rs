@@ -133,31 +133,8 @@ impl Cuda {
         Ok(Wants::choices(choices))
     }
 
-    /// The log-probabilities of tokens after some rows; `None` where the logits are NaN, or there is no such
-    /// token or row.
-    pub(super) fn logprobs_of(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
-        let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
-        let asked: Vec<(usize, u32)> =
-            known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
-        let mut logprobs = Vec::with_capacity(asked.len());
-        for some in asked.chunks(self.logprobs_at_once()) {
-            let Some(logits) = self.logits else { break };
-            let choices = self.choose(logits, &Wants::for_logprobs(some))?;
-            logprobs.extend(choices.into_iter().map(|choice| choice.map(|choice| choice.logprob)));
-        }
-        let mut logprobs = logprobs.into_iter();
-        let of_row = |&(row, ids): &(usize, &[u32])| {
-            if row >= self.plan.n_wanted {
-                return None;
-            }
-            let some: Vec<Option<f64>> = logprobs.by_ref().take(ids.len()).collect();
-            (some.len() == ids.len()).then(|| some.into_iter().collect()).flatten()
-        };
-        Ok(rows.iter().map(of_row).collect())
-    }
-
     /// The most log-probabilities of one launch.
-    fn logprobs_at_once(&self) -> usize {
+    pub(super) fn logprobs_at_once(&self) -> usize {
         let slots = [(Slot::Wants, WANT_BYTES), (Slot::Choices, CHOICE_BYTES), (Slot::Found, FOUND_BYTES)];
         let least = slots.into_iter().map(|(slot, bytes)| self.slot_bytes(slot) / bytes).min();
         least.unwrap_or(0).max(1)

@@ -17,7 +17,8 @@ use super::{
 use tribunal_model::{
     self as model, KvType, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
+        StepStatus,
     },
     config::{self, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -86,6 +87,51 @@ impl Ranks {
     }
 }
 
+impl Runtime for Ranks {
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
+        self.finish()?;
+        self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
+    }
+
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
+        self.finish()?;
+        self.each_mut(|_, cuda| cuda.reserve_states(n_slots)).map(|_| ())
+    }
+
+    fn step_bytes(&self, most: StepLimits) -> usize {
+        self.cards.iter().map(|card| card.cuda.step_bytes(most)).max().unwrap_or(0)
+    }
+
+    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
+        self.finish()?;
+        self.each_mut(|_, cuda| cuda.prepare(most)).map(|_| ())
+    }
+
+    fn take_proven(&mut self, proven: bool) {
+        self.cards.iter_mut().for_each(|card| card.cuda.take_proven(proven));
+    }
+
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
+        self.cards[0].cuda.take(wants)
+    }
+
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
+        self.cards[0].cuda.logprobs(rows)
+    }
+
+    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
+        self.cards[0].cuda.logits()
+    }
+
+    fn cheap_rows(&self) -> usize {
+        self.cards[0].cuda.cheap_rows()
+    }
+
+    fn computes_on_threads(&self) -> bool {
+        false
+    }
+}
+
 impl Backend for Ranks {
     type Stream = Vec<Values>;
     type Input = Vec<Values>;
@@ -129,29 +175,6 @@ impl Backend for Ranks {
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
         self.finish()?;
         self.each_mut(|i, cuda| cuda.adapt(&mut to[i], parts)).map(|_| ())
-    }
-
-    fn step_bytes(&self, most: StepLimits) -> usize {
-        self.cards.iter().map(|card| card.cuda.step_bytes(most)).max().unwrap_or(0)
-    }
-
-    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
-        self.finish()?;
-        self.each_mut(|_, cuda| cuda.prepare(most)).map(|_| ())
-    }
-
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
-        self.finish()?;
-        self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
-    }
-
-    fn take_proven(&mut self, proven: bool) {
-        self.cards.iter_mut().for_each(|card| card.cuda.take_proven(proven));
-    }
-
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
-        self.finish()?;
-        self.each_mut(|_, cuda| cuda.reserve_states(n_slots)).map(|_| ())
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
@@ -335,25 +358,5 @@ impl Backend for Ranks {
         self.cards[0].cuda.set_logits(all.at());
         let kept = self.graphs.as_mut().map_or(Ok(LogitsStatus::Ready), |graphs| graphs.end(all.at()));
         kept.map_err(|error| self.attribute(error))
-    }
-
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
-        self.cards[0].cuda.take(wants)
-    }
-
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
-        self.cards[0].cuda.logprobs(rows)
-    }
-
-    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
-        self.cards[0].cuda.logits()
-    }
-
-    fn cheap_rows(&self) -> usize {
-        self.cards[0].cuda.cheap_rows()
-    }
-
-    fn computes_on_threads(&self) -> bool {
-        false
     }
 }

@@ -161,8 +161,8 @@ fn a_row_does_not_depend_on_its_company() {
 fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
     let compute = Compute { activations: Activations::Float, ..Compute::default() };
     let mut model = device.load(weights, compute).unwrap();
-    model.reserve(8, KvType::Bf16).unwrap();
-    model.reserve_states(1).unwrap();
+    model.runtime_mut().reserve(8, KvType::Bf16).unwrap();
+    model.runtime_mut().reserve_states(1).unwrap();
     let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
     let part = Part {
         tokens,
@@ -174,7 +174,7 @@ fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
         state: model.config().delta_net.is_some().then_some(0),
     };
     model.run(Step::new([part], Vec::new())).unwrap();
-    model.logits().unwrap().remove(0)
+    model.runtime().logits().unwrap().remove(0)
 }
 
 #[test]

@@ -14,7 +14,6 @@ mod model_checkpoints;
 mod model_experts;
 mod model_families;
 mod model_gguf;
-mod model_matmul;
 mod model_quantised;
 mod model_second;
 mod model_weights;

@@ -70,10 +70,10 @@ impl<'a> Desk<'a> {
         let mut free: Vec<u32> = (0..total as u32).collect();
         free.sort_by_key(|block| (block * 7919) % 31);
         let blocks = needed.iter().map(|n| free.split_off(free.len() - n)).collect();
-        model.reserve(total, kind).expect("a small cache");
+        model.runtime_mut().reserve(total, kind).expect("a small cache");
         let n = sequences.len();
         let states = model.config().delta_net.is_some().then_some(n as u32);
-        model.reserve_states(n + 1).expect("a few states");
+        model.runtime_mut().reserve_states(n + 1).expect("a few states");
         let sequences = sequences.to_vec();
         Self { model, sequences, done: vec![0; n], adapters: vec![None; n], blocks, states }
     }
@@ -98,7 +98,7 @@ impl<'a> Desk<'a> {
             self.done[sequence] += n_tokens;
         }
         self.model.run(step).expect("a step runs");
-        self.model.logits().expect("logits")
+        self.model.runtime().logits().expect("logits")
     }
 }
 

@@ -245,7 +245,7 @@ fn rows_without_an_adapter_have_the_bits_of_a_model_without_one() {
 #[test]
 fn an_adapter_that_is_not_there_or_does_not_fit_is_refused() {
     let mut model = adapted(&Device::Cpu);
-    model.reserve(1, KvType::Bf16).unwrap();
+    model.runtime_mut().reserve(1, KvType::Bf16).unwrap();
     let part = Part {
         tokens: &[1, 2],
         position: 0,

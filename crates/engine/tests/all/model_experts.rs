@@ -183,7 +183,7 @@ fn a_router_without_numbers_leaves_no_logits() {
         assert!(logits.iter().all(|row| row.iter().all(|x| x.is_nan())));
         let greedy = SamplingParams { mask: None, temperature: 0.0, top_p: 1.0, draw: 0.0 };
         let wants = vec![SampleRequest::Choose(greedy); 9];
-        assert!(model.take(&wants).unwrap().iter().all(Option::is_none), "no token is chosen");
+        assert!(model.runtime().take(&wants).unwrap().iter().all(Option::is_none), "no token is chosen");
     }
 }
 

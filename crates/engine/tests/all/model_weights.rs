@@ -19,7 +19,7 @@ use crate::gguf::gguf;
 
 /// Logits of the last of some tokens, with exact activations.
 fn logits(mut model: Box<dyn Model>, tokens: &[u32]) -> Vec<f32> {
-    model.reserve(8, KvType::F32).unwrap();
+    model.runtime_mut().reserve(8, KvType::F32).unwrap();
     let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
     let part = Part {
         tokens,
@@ -31,7 +31,7 @@ fn logits(mut model: Box<dyn Model>, tokens: &[u32]) -> Vec<f32> {
         state: None,
     };
     model.run(Step::new([part], Vec::new())).unwrap();
-    model.logits().unwrap().remove(0)
+    model.runtime().logits().unwrap().remove(0)
 }
 
 /// The logits of this model by candle's own loader and decoder.

@@ -19,9 +19,6 @@ pub fn options(resources: &Resources) -> Result<Options> {
     if !resources.graphs {
         devices = devices.into_iter().map(Device::without_graphs).collect();
     }
-    if !resources.dependent_launch {
-        devices = devices.into_iter().map(Device::without_dependent_launch).collect();
-    }
     let device = devices.remove(0);
     if !device.is_cpu() && resources.device != DeviceRequest::Auto {
         on_gpu(resources)?;

@@ -11,7 +11,7 @@ use crate::{
     models::ModelLoader,
     run::{
         self, RunFile, Task,
-        verify::{Difference, How, Replay, Report},
+        verify::{Difference, Options, Replay, Report},
     },
     signature::Signature,
 };
@@ -30,7 +30,7 @@ pub struct Check {
 /// Fields that only the model can confirm, by file: answers are checked as far as they move a verdict, models
 /// by their hashes.
 pub const UNCHECKED: [(&str, &[&str]); 2] = [
-    ("calls.jsonl", &["reply", "tokens", "pieces", "logprobs", "masked_logprobs", "weighed", "finish"]),
+    ("calls.jsonl", &["reply", "tokens", "pieces", "logprobs", "masked_logprobs", "scored", "finish"]),
     ("run.json", &["origin.models", "trained_on"]),
 ];
 
@@ -48,7 +48,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
         (judge, trained_on, input)
     };
     let sampling = spec.sampling.sampling();
-    let mut replay = How {
+    let mut replay = Options {
         selection: input.selection.clone(),
         seed: spec.sampling.seed,
         sample: how.sample,
@@ -95,8 +95,6 @@ fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
     let named = |value: Option<String>| value.unwrap_or_else(|| "no such field".into());
     // Asking units again does not depend on the judge or its models.
     let differences = here.differences(&run.signature).into_iter().filter(|d| d.key != "retry");
-    // Runs of older versions did not sign their pairs.
-    let differences = differences.filter(|d| d.key != "pairs" || d.there.is_some());
     differences
         .map(|d| {
             let what = format!("the signature's field `{}`", d.key);

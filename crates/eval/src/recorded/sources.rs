@@ -11,7 +11,7 @@ use crate::{
     run::{
         RunFile,
         description::{Material, ModelFiles, NamedHash, RUN},
-        materials as kept,
+        materials as copies,
         verify::Difference,
     },
     segment::trained::Overlap,
@@ -20,14 +20,14 @@ use crate::{
 
 const NOTHING: &str = "no such file";
 
-fn unlike(what: &str, there: &str, here: &str) -> Option<Difference> {
-    (there != here).then(|| Difference::new(RUN, what, there, here))
+fn unlike(subject: &str, recorded: &str, derived: &str) -> Option<Difference> {
+    (recorded != derived).then(|| Difference::new(RUN, subject, recorded, derived))
 }
 
 /// The prompt files that are not those of the run.
 pub fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
-    let here: Vec<NamedHash> = built.judge.provenance.files.iter().map(hashed).collect();
-    hashes("the prompt file", &run.origin.prompts, &here)
+    let derived: Vec<NamedHash> = built.judge.provenance.files.iter().map(hashed).collect();
+    hashes("the prompt file", &run.origin.prompts, &derived)
 }
 
 fn hashed(file: &InForce) -> NamedHash {
@@ -35,17 +35,17 @@ fn hashed(file: &InForce) -> NamedHash {
 }
 
 /// The files of one list that are not those of another, in either.
-fn hashes(of: &str, there: &[NamedHash], here: &[NamedHash]) -> Vec<Difference> {
+fn hashes(of: &str, recorded: &[NamedHash], derived: &[NamedHash]) -> Vec<Difference> {
     let of_name = |list: &[NamedHash], name: &str| {
         let file = list.iter().find(|file| file.name == name);
         file.map_or_else(|| NOTHING.to_owned(), |file| file.sha256.clone())
     };
-    let more = here.iter().filter(|file| !there.iter().any(|other| other.name == file.name));
+    let more = derived.iter().filter(|file| !recorded.iter().any(|other| other.name == file.name));
     let difference = |file: &NamedHash| {
-        let what = format!("the sha256 of {of} `{}`", file.name);
-        unlike(&what, &of_name(there, &file.name), &of_name(here, &file.name))
+        let subject = format!("the sha256 of {of} `{}`", file.name);
+        unlike(&subject, &of_name(recorded, &file.name), &of_name(derived, &file.name))
     };
-    there.iter().chain(more).filter_map(difference).collect()
+    recorded.iter().chain(more).filter_map(difference).collect()
 }
 
 /// The files that the command names: whether all and no others are listed, and their copies.
@@ -67,8 +67,8 @@ pub fn materials((dir, run): (&Path, &RunFile), given: &Spec, allow_files: bool)
     }
     for material in &run.origin.materials {
         if !is_named(&material.flag) {
-            let there = format!("a material of `{}`", material.flag);
-            found.push(Difference::new(RUN, "the materials of the command", &there, "no such option"));
+            let recorded = format!("a material of `{}`", material.flag);
+            found.push(Difference::new(RUN, "the materials of the command", &recorded, "no such option"));
         }
         found.extend(copied((dir, run), material, allow_files)?);
     }
@@ -86,28 +86,29 @@ fn copied(
     let stem = provenance::kept_as(flag);
     let ending = Path::new(given).extension().map(|ending| format!("{stem}.{}", ending.to_string_lossy()));
     let names: Vec<String> = [Some(stem), ending].into_iter().flatten().collect();
-    let there = names.iter().find(|name| dir.join(name).exists());
-    let what = format!("the copy of what `{flag}` names");
+    let recorded = names.iter().find(|name| dir.join(name).exists());
+    let subject = format!("the copy of what `{flag}` names");
     let is_elsewhere = name.as_ref().is_some_and(|name| !names.contains(name));
-    if is_elsewhere || name.is_none() && there.is_some() {
-        let here = there.unwrap_or(&names[0]);
-        return Ok(vec![Difference::new(RUN, &what, name.as_deref().unwrap_or("no copy"), here)]);
+    if is_elsewhere || name.is_none() && recorded.is_some() {
+        let derived = recorded.unwrap_or(&names[0]);
+        return Ok(vec![Difference::new(RUN, &subject, name.as_deref().unwrap_or("no copy"), derived)]);
     }
-    let copy = kept::place(dir, material)?;
-    let outside = || Some(run.from_there(Path::new(given))).filter(|there| files_allowed && there.exists());
+    let copy = copies::place(dir, material)?;
+    let outside =
+        || Some(run.from_there(Path::new(given))).filter(|recorded| files_allowed && recorded.exists());
     let Some(at) = copy.or_else(outside) else {
         // Only the first shard keeps copies.
         let is_kept = run.shard == "1/1" && run.merged.is_empty();
         let missing = name.as_ref().filter(|_| is_kept).map(|name| dir.join(name).display().to_string());
-        return Ok(missing.map(|at| Difference::new(&at, &what, NOTHING, "a copy")).into_iter().collect());
+        return Ok(missing.map(|at| Difference::new(&at, &subject, NOTHING, "a copy")).into_iter().collect());
     };
-    let here = match kept::sha256_now(&at) {
+    let derived = match copies::sha256_now(&at) {
         // A material that was too large for a copy belongs to the user, who may have links and anything else
         // there.
         Err(_) if name.is_none() => return Ok(Vec::new()),
-        here => here?,
+        derived => derived?,
     };
-    Ok(unlike(&format!("the sha256 of what `{flag}` names"), sha256, &here).into_iter().collect())
+    Ok(unlike(&format!("the sha256 of what `{flag}` names"), sha256, &derived).into_iter().collect())
 }
 
 /// Compares the models of `run.json` with its own signature, which names them too.
@@ -120,7 +121,7 @@ pub fn names(run: &RunFile) -> Vec<Difference> {
     for model in &run.origin.models {
         let role = model.roles.first().map_or_else(String::new, |role| format!("{role}."));
         let signed = |field: &str| run.signature.get(&format!("{role}{field}")).unwrap_or("no such field");
-        let of = |what: &str| format!("{what} of the model `{}`, by the signature", model.name);
+        let of = |subject: &str| format!("{subject} of the model `{}`, by the signature", model.name);
         found.extend(unlike(&of("the name"), &model.name, signed("model")));
         found.extend(short(&of("the sha256"), &model.sha256, signed("sha256")));
         let files = |files: &[NamedHash]| {
@@ -138,64 +139,64 @@ pub fn names(run: &RunFile) -> Vec<Difference> {
         if let Some(adapter) = adapter {
             found.extend(short(&of("the adapter's sha256"), &adapter.sha256, signed("adapter_sha256")));
             let listed: Vec<_> = adapter.files.iter().map(|f| (f.name.clone(), f.sha256.clone())).collect();
-            let what = format!("the sha256 of the adapter `{}`, by its files", adapter.name);
-            found.extend(unlike(&what, &adapter.sha256, &Identity::list_hash(&listed)));
+            let subject = format!("the sha256 of the adapter `{}`, by its files", adapter.name);
+            found.extend(unlike(&subject, &adapter.sha256, &Identity::list_hash(&listed)));
         }
     }
     found
 }
 
 /// A hash of which the signature has the first digits.
-fn short(what: &str, there: &str, signed: &str) -> Option<Difference> {
-    let is_whole = there.len() == 64 && there.starts_with(signed);
-    (!is_whole).then(|| Difference::new(RUN, what, there, signed))
+fn short(subject: &str, recorded: &str, signed: &str) -> Option<Difference> {
+    let is_whole = recorded.len() == 64 && recorded.starts_with(signed);
+    (!is_whole).then(|| Difference::new(RUN, subject, recorded, signed))
 }
 
 /// The models and their files that are not those of the run.
-pub fn models(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
+pub fn models(recorded: &[ModelFiles], derived: &[ModelFiles]) -> Vec<Difference> {
     let mut found = Vec::new();
     let count = |models: &[ModelFiles]| models.len().to_string();
-    found.extend(unlike("the number of models", &count(there), &count(here)));
-    for (there, here) in there.iter().zip(here) {
-        let of = |what: &str| format!("{what} of the model `{}`", there.name);
-        found.extend(unlike(&of("the roles"), &there.roles.join(", "), &here.roles.join(", ")));
-        found.extend(adapters(there, here));
-        if let ([file], [now]) = (&there.files[..], &here.files[..]) {
+    found.extend(unlike("the number of models", &count(recorded), &count(derived)));
+    for (recorded, derived) in recorded.iter().zip(derived) {
+        let of = |subject: &str| format!("{subject} of the model `{}`", recorded.name);
+        found.extend(unlike(&of("the roles"), &recorded.roles.join(", "), &derived.roles.join(", ")));
+        found.extend(adapters(recorded, derived));
+        if let ([file], [now]) = (&recorded.files[..], &derived.files[..]) {
             // A single file may be called otherwise here.
             found.extend(unlike(&of(&format!("the sha256 of `{}`", file.name)), &file.sha256, &now.sha256));
         } else {
-            let files = hashes("the file", &there.files, &here.files);
-            let about = |found: Difference| {
-                let what = of(&found.what.replace("the file ", ""));
-                found.about(what)
+            let files = hashes("the file", &recorded.files, &derived.files);
+            let renamed = |found: Difference| {
+                let subject = of(&found.subject.replace("the file ", ""));
+                found.on(subject)
             };
-            found.extend(files.into_iter().map(about));
+            found.extend(files.into_iter().map(renamed));
         }
-        found.extend(unlike(&of("the sha256"), &there.sha256, &here.sha256));
+        found.extend(unlike(&of("the sha256"), &recorded.sha256, &derived.sha256));
         let template =
             |model: &ModelFiles| model.template_sha256.clone().unwrap_or_else(|| "the model's own".into());
-        found.extend(unlike(&of("the sha256 of the chat template"), &template(there), &template(here)));
+        found.extend(unlike(&of("the sha256 of the chat template"), &template(recorded), &template(derived)));
     }
     found
 }
 
 /// The files of a model's adapter that are not those of the run.
-fn adapters(there: &ModelFiles, here: &ModelFiles) -> Vec<Difference> {
-    let Some(adapter) = &there.adapter else { return Vec::new() };
-    let now = here.adapter.as_ref().map(|now| &now.files[..]).unwrap_or_default();
+fn adapters(recorded: &ModelFiles, derived: &ModelFiles) -> Vec<Difference> {
+    let Some(adapter) = &recorded.adapter else { return Vec::new() };
+    let now = derived.adapter.as_ref().map(|now| &now.files[..]).unwrap_or_default();
     let files = hashes("the file", &adapter.files, now).into_iter();
-    let about = |found: Difference| {
-        let what = format!("{} of the adapter `{}`", found.what.replace("the file ", ""), adapter.name);
-        found.about(what)
+    let renamed = |found: Difference| {
+        let subject = format!("{} of the adapter `{}`", found.subject.replace("the file ", ""), adapter.name);
+        found.on(subject)
     };
-    files.map(about).collect()
+    files.map(renamed).collect()
 }
 
 /// Compares the overlap of the judge's training data with the input.
-pub fn training(there: &[Overlap], here: &[Overlap]) -> Option<Difference> {
+pub fn training(recorded: &[Overlap], derived: &[Overlap]) -> Option<Difference> {
     let text = |overlaps: &[Overlap]| match overlaps {
         [] => "nothing of it".into(),
         overlaps => overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     };
-    unlike("what the judge was trained on of the input", &text(there), &text(here))
+    unlike("what the judge was trained on of the input", &text(recorded), &text(derived))
 }

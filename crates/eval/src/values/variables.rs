@@ -1,7 +1,6 @@
 //! Environment variables that set no option of the command line: numbers and a size.
 
 use super::bytes;
-use crate::spec;
 
 /// Seconds after which a step on the GPU may count as hung, and the number of steps between two that are
 /// computed twice.
@@ -10,6 +9,15 @@ const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
 
 /// The size of all saved prefixes.
 const SAVED_PREFIXES: &str = "TRIBUNAL_SAVED_PREFIXES";
+
+/// Disk space of all saved prefixes where no variable sets it. Unit: bytes.
+pub const DISK: u64 = 4 << 30;
+
+/// Time after which a step on the GPU may count as hung, where no variable sets it. Unit: seconds.
+pub const HUNG_AFTER: f64 = 30.0;
+
+/// Number of steps between two that are computed twice, where no variable sets it.
+pub const RECHECK_EVERY: usize = 4096;
 
 /// Checks the environment variables that are numbers or sizes.
 ///
@@ -38,19 +46,19 @@ fn number(value: &str) -> Option<u32> {
 /// Disk space of all saved prefixes. Unit: bytes.
 #[must_use]
 pub fn saved_prefixes() -> u64 {
-    value_of(SAVED_PREFIXES).and_then(|value| prefix_size(&value).ok()).unwrap_or(spec::SAVED_PREFIXES)
+    value_of(SAVED_PREFIXES).and_then(|value| prefix_size(&value).ok()).unwrap_or(DISK)
 }
 
 /// Time after which a step on the GPU may count as hung. Unit: seconds.
 #[must_use]
 pub fn step_limit() -> f64 {
-    value_of(STEP_LIMIT).and_then(|value| number(&value)).map_or(spec::HUNG_AFTER, f64::from)
+    value_of(STEP_LIMIT).and_then(|value| number(&value)).map_or(HUNG_AFTER, f64::from)
 }
 
 /// Number of steps between two that are computed twice.
 #[must_use]
 pub fn step_check() -> usize {
-    value_of(STEP_CHECK).and_then(|value| number(&value)).map_or(spec::RECHECK_EVERY, |n| n as usize)
+    value_of(STEP_CHECK).and_then(|value| number(&value)).map_or(RECHECK_EVERY, |n| n as usize)
 }
 
 /// A size as [`bytes`] reads it, 0 where it is `off`. A small number alone is one of GiB.

@@ -15,8 +15,6 @@ use crate::{
     segment::Segment,
 };
 
-pub mod code;
-
 const SPANS: File = File { name: "gemba_esa/wmt26/spans.j2", text: include_str!("wmt26/spans.j2") };
 const SCORE: File = File { name: "gemba_esa/wmt26/score.j2", text: include_str!("wmt26/score.j2") };
 const DOMAINS: File = File { name: "gemba_esa/wmt26/domains.j2", text: include_str!("wmt26/domains.j2") };
@@ -30,7 +28,7 @@ pub const FILES: [File; 5] = [SYSTEM, SPANS, SCORE, DOMAINS, REFERENCE];
 pub const THOUGHT: Thought = Thought { max_tokens: 8192, temperature: 0.6, top_p: 0.95 };
 
 /// The domain that stands for all others.
-const GENERAL: &str = "general";
+pub const GENERAL: &str = "general";
 
 /// The domains that have instructions.
 const KNOWN: [&str; 7] = ["news", "factchecking", "speech", "social", "software", "edu", GENERAL];

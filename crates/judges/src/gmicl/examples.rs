@@ -72,24 +72,28 @@ pub enum Documents {
     Named(Vec<String>),
 }
 
-/// `n` examples of a granularity from all that the file or folder holds.
+/// The examples to make: their number, each of this granularity; those that are drawn are drawn by the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    pub granularity: Granularity,
+    pub n: usize,
+    pub seed: u64,
+}
+
+/// Examples from all that the file or folder holds.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] for a document
 /// that is not rated and when there are fewer than `n` examples of this granularity.
-pub fn choose(
-    path: &Path,
-    choice: &Documents,
-    (granularity, n): (Granularity, usize),
-    seed: u64,
-) -> Result<Vec<Shot>, Error> {
+pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>, Error> {
+    let Choice { granularity, n, .. } = choice;
     let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
     let find = |name: &str| {
         let (pair, rest) = name.split_once(':')?;
         let (doc, system) = rest.rsplit_once(':')?;
         rated_part(documents.get(&(pair.into(), system.into(), doc.into()))?)
     };
-    match choice {
+    match from {
         Documents::Printed if granularity != Granularity::Seg => {
             let found: Option<Vec<_>> = PRINTED.iter().map(|name| find(name)).collect();
             let n_shown = if granularity == Granularity::Doc { n } else { PRINTED.len() };
@@ -111,7 +115,7 @@ pub fn choose(
         }
         Documents::Printed | Documents::Drawn => {}
     }
-    draw(path, &documents, (granularity, n), seed)
+    draw(path, &documents, choice)
 }
 
 /// Examples of documents in their order; five documents at a time begin again after the last.
@@ -140,13 +144,9 @@ fn named(documents: &[Vec<&Rated>], granularity: Granularity, n: usize) -> Resul
     Ok((0..n).map(|_| join(&cycle.by_ref().take(size).flatten().copied().collect::<Vec<_>>())).collect())
 }
 
-/// `n` examples of a granularity by the seed.
-fn draw(
-    path: &Path,
-    documents: &BTreeMap<Key, Document>,
-    (granularity, n): (Granularity, usize),
-    seed: u64,
-) -> Result<Vec<Shot>, Error> {
+/// Examples by the seed.
+fn draw(path: &Path, documents: &BTreeMap<Key, Document>, choice: Choice) -> Result<Vec<Shot>, Error> {
+    let Choice { granularity, n, seed } = choice;
     let mut random = SplitMix(seed);
     let mut pool: Vec<Vec<&Rated>> = match granularity {
         Granularity::Seg => documents.values().flatten().flatten().map(|rated| vec![rated]).collect(),
@@ -321,6 +321,10 @@ mod tests {
 
     use super::*;
 
+    fn choice(granularity: Granularity, n: usize, seed: u64) -> Choice {
+        Choice { granularity, n, seed }
+    }
+
     /// Twelve documents of two segments, two systems.
     fn file() -> tempfile::NamedTempFile {
         let line = |system: usize, doc: usize, seg: usize| {
@@ -339,7 +343,7 @@ mod tests {
     #[test]
     fn examples_match_the_granularity() {
         let file = file();
-        let drawn = |granularity, n| choose(file.path(), &Documents::Printed, (granularity, n), 7);
+        let drawn = |granularity, n| choose(file.path(), &Documents::Printed, choice(granularity, n, 7));
         let lines = |shot: &Shot| shot.target.lines().count();
         assert!(
             drawn(Granularity::Seg, 5).unwrap().iter().all(|shot| lines(shot) == 1 && shot.errors.len() == 1)
@@ -364,7 +368,7 @@ mod tests {
     #[test]
     fn the_seed_draws() {
         let file = file();
-        let drawn = |seed| choose(file.path(), &Documents::Drawn, (Granularity::Seg, 5), seed).unwrap();
+        let drawn = |seed| choose(file.path(), &Documents::Drawn, choice(Granularity::Seg, 5, seed)).unwrap();
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
         let distinct: BTreeSet<String> = drawn(3).into_iter().map(|shot| shot.target).collect();
@@ -376,7 +380,8 @@ mod tests {
         let file = file();
         let of = |docs: &str, granularity| {
             let names = docs.split(' ').map(|doc| format!("English-German:{doc}:1")).collect();
-            choose(file.path(), &Documents::Named(names), (granularity, 5), 7).map_err(|e| e.to_string())
+            choose(file.path(), &Documents::Named(names), choice(granularity, 5, 7))
+                .map_err(|e| e.to_string())
         };
         let firsts = |shots: Vec<Shot>| -> Vec<String> {
             let first = |shot: &Shot| shot.target.lines().step_by(2).collect::<Vec<_>>().join(" ");
@@ -412,18 +417,18 @@ mod tests {
         let rating = |errors: &str| format!("A\t{{\"errors\": [{errors}]}}\n");
         let first = r#"{"start": 4, "end": 8, "category": "Style/Awkward", "severity": "minor"}, {"start": 0, "end": 3, "category": "Accuracy/Omission", "severity": "major", "is_source_error": true}, {"start": 0, "end": 3, "category": "Locale convention/Date format", "severity": "neutral"}"#;
         write("human-scores/en-de.mqm.r1.seg.rating", &(rating(first) + &rating("") + "A\tNone\n"));
-        let docs = choose(dir.path(), &Documents::Printed, (Granularity::Doc, 1), 0).unwrap();
+        let docs = choose(dir.path(), &Documents::Printed, choice(Granularity::Doc, 1, 0)).unwrap();
         assert_eq!((docs[0].source.as_str(), docs[0].target.as_str()), ("one thing\ntwo", "ein Ding\nzwei"));
         assert_eq!((docs[0].source_lang.as_str(), docs[0].target_lang.as_str()), ("English", "German"));
         let errors: Vec<_> =
             docs[0].errors.iter().map(|e| format!("{} {} `{}`", e.severity, e.category, e.span)).collect();
         assert_eq!(errors, ["minor style/awkward `Ding`", "major accuracy/omission `one`"]);
         // The second document has no rated segment.
-        assert!(choose(dir.path(), &Documents::Printed, (Granularity::Doc, 2), 0).is_err());
-        assert_eq!(choose(dir.path(), &Documents::Printed, (Granularity::Seg, 2), 0).unwrap().len(), 2);
+        assert!(choose(dir.path(), &Documents::Printed, choice(Granularity::Doc, 2, 0)).is_err());
+        assert_eq!(choose(dir.path(), &Documents::Printed, choice(Granularity::Seg, 2, 0)).unwrap().len(), 2);
         // Of a document that is rated in part, the rated segments.
         write("human-scores/en-de.mqm.r1.seg.rating", &(rating(first) + "A\tNone\n" + &rating("")));
-        let docs = choose(dir.path(), &Documents::Printed, (Granularity::Doc, 2), 0).unwrap();
+        let docs = choose(dir.path(), &Documents::Printed, choice(Granularity::Doc, 2, 0)).unwrap();
         let targets: BTreeSet<&str> = docs.iter().map(|doc| doc.target.as_str()).collect();
         assert_eq!(targets, BTreeSet::from(["ein Ding", "drei"]));
     }

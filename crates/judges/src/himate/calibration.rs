@@ -180,7 +180,7 @@ impl Limit {
 ///
 /// # Errors
 /// [`setup::Error::Value`] unless it is from 0 to 1.
-pub(super) fn probability(options: &Options) -> Result<f64, setup::Error> {
+pub fn probability(options: &Options) -> Result<f64, setup::Error> {
     Some(*options.threshold).filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| setup::Error::Value {
         option: "option `threshold`".into(),
         value: options.threshold.text.clone(),

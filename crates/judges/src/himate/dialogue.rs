@@ -8,8 +8,9 @@ use super::{
     HiMate, Task,
     answer::{self, Finding, Opinion},
     reflection::Reflection,
+    stages,
 };
-use crate::{Error, Role, Stage, llm::Reply, prompt::File};
+use crate::{Error, Role, llm::Reply, prompt::File};
 
 const TIER1_SYSTEM: File =
     File { name: "himate/discuss_tier1_system.j2", text: include_str!("discuss_tier1_system.j2") };
@@ -20,9 +21,6 @@ const TIER2: File = File { name: "himate/discuss_tier2.j2", text: include_str!("
 const REFLECTED: File = File { name: "himate/reflected.j2", text: include_str!("reflected.j2") };
 
 pub(super) const FILES: &[File] = &[TIER1_SYSTEM, TIER1, TIER2_SYSTEM, TIER2, REFLECTED];
-
-/// The question of this stage.
-pub(super) const DISCUSS: Stage = Stage::new("discuss");
 
 /// Answer tokens of one statement.
 const BUDGET: usize = 400;
@@ -86,7 +84,7 @@ impl HiMate {
         let form = self.form(|| answer::opinion_form(&self.prompts))?;
         let chat = self.two_turns(TIER1_SYSTEM, TIER1, values)?;
         let (text, opinion) =
-            self.ask(task, (Role::Tier1, DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
+            self.ask(task, (Role::Tier1, stages::DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
                 let opinion = answer::read_opinion(&reply.text, self.preset, evaluated)?;
                 Ok((reply.text.clone(), opinion))
             })?;
@@ -100,7 +98,7 @@ impl HiMate {
         let form = self.form(|| answer::consent_form(&self.prompts))?;
         let chat = self.two_turns(TIER2_SYSTEM, TIER2, values)?;
         let (text, agrees) =
-            self.ask(task, (Role::Tier2, DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
+            self.ask(task, (Role::Tier2, stages::DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
                 Ok((reply.text.clone(), answer::read_consent(&reply.text, self.preset)?))
             })?;
         history.push(Line { speaker: "Evaluator", text });

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{HiMate, Task, answer, answer::Finding, capitalised, hierarchy::Subtype, to_error};
+use super::{HiMate, Task, answer, answer::Finding, capitalised, hierarchy::Subtype, stages, to_error};
 use crate::{
-    Error, Panel, Retry, Role, Stage, confidence,
+    Error, Panel, Retry, Role, confidence,
     llm::{Chat, Reply},
     mqm::{ErrorSpan, typology},
     pair::Pair,
@@ -23,10 +23,6 @@ const SINGLE: File = File { name: "himate/single.j2", text: include_str!("single
 
 pub(super) const FILES: &[File] = &[SYSTEM, QUESTION, ANSWER, LOCATE, SINGLE_SYSTEM, SINGLE];
 
-/// The questions of this stage.
-pub(super) const EVALUATE: Stage = Stage::new("evaluate");
-pub(super) const LOCATE_STAGE: Stage = Stage::new("locate");
-
 /// Answer tokens of a subtype evaluation, of a span and of the single agent.
 const BUDGET: usize = 300;
 const SPAN_BUDGET: usize = 128;
@@ -37,7 +33,7 @@ impl HiMate {
     pub(super) fn evaluate(&self, task: &Task) -> Result<Option<Finding>, Error> {
         let chat = self.chat(task.segment, task.subtype)?;
         let form = self.form(|| answer::evaluation_form(&self.prompts))?;
-        self.ask(task, (Role::Tier2, EVALUATE), &chat, (&form, BUDGET), |reply| {
+        self.ask(task, (Role::Tier2, stages::EVALUATE), &chat, (&form, BUDGET), |reply| {
             let found = answer::read_evaluation(&reply.text, task.marked(), self.preset)?;
             Ok(found.map(|found| found.weighed(reply)))
         })
@@ -53,7 +49,7 @@ impl HiMate {
         values["information"] = json!(self.information(task.subtype, &found)?);
         let chat = self.two_turns(SYSTEM, LOCATE, &values)?;
         let form = answer::span_form(&self.prompts, task.subtype.is_omission, task.segment)?;
-        self.ask(task, (Role::Tier2, LOCATE_STAGE), &chat, (&form, SPAN_BUDGET), |reply| {
+        self.ask(task, (Role::Tier2, stages::LOCATE), &chat, (&form, SPAN_BUDGET), |reply| {
             Ok(Finding { span: answer::read_span(&reply.text)?, ..found.clone() }.weighed(reply))
         })
     }
@@ -71,7 +67,7 @@ impl HiMate {
         values["hierarchy"] = json!(self.hierarchy);
         let chat = self.two_turns(SINGLE_SYSTEM, SINGLE, &values)?;
         let question = panel.question(&chat, &form, max_tokens);
-        panel.ask_until(Role::Single, EVALUATE, &question, Retry::AGENT, |reply: &Reply| {
+        panel.ask_until(Role::Single, stages::EVALUATE, &question, Retry::AGENT, |reply: &Reply| {
             let found = answer::read_single(&reply.text, self.preset)?;
             let mut errors: Vec<ErrorSpan> =
                 found.iter().map(|found| to_error(found, &found.category)).collect();

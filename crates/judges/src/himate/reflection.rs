@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use super::{
     HiMate, Task,
     answer::{self, Finding, LETTERS},
+    stages,
 };
 use crate::{
-    Error, Role, Stage,
+    Error, Role,
     llm::{Chat, Reply, ResponseFormat, Scored},
     pairwise::{self, Order},
     prompt::File,
@@ -22,11 +23,6 @@ const COMPARE_SYSTEM: File =
 const COMPARE: File = File { name: "himate/compare.j2", text: include_str!("compare.j2") };
 
 pub(super) const FILES: &[File] = &[CORRECT_SYSTEM, CORRECT, COMPARE_SYSTEM, COMPARE];
-
-/// The questions of this stage.
-pub(super) const CORRECT_STAGE: Stage = Stage::new("correct");
-pub(super) const COMPARE_STAGE: Stage = Stage::new("compare");
-pub(super) const SWAPPED_STAGE: Stage = Stage::new("compare-swapped");
 
 /// Answer tokens of a comparison, which may repeat its sentence; a correction may take as many as its texts
 /// have characters, and at least these.
@@ -70,7 +66,7 @@ impl HiMate {
         let n_chars = hypothesis.chars().count().max(task.segment.source.chars().count());
         let form = self.form(|| answer::correction_form(&self.prompts, 2 * n_chars + 100))?;
         let form = (&form, CORRECT_BUDGET.max(n_chars));
-        self.ask(task, (Role::Tier2, CORRECT_STAGE), &chat, form, |reply| {
+        self.ask(task, (Role::Tier2, stages::CORRECT), &chat, form, |reply| {
             answer::read_correction(&reply.text, hypothesis, self.preset)
         })
     }
@@ -80,7 +76,7 @@ impl HiMate {
         let chat = self.comparison_chat(values.clone(), Order::AsGiven)?;
         let form = self.form(|| Ok(ResponseFormat::Choice(LETTERS.map(String::from).to_vec())))?;
         let form = (&form, COMPARE_BUDGET);
-        self.ask(task, (Role::Tier2, COMPARE_STAGE), &chat, form, |reply: &Reply| {
+        self.ask(task, (Role::Tier2, stages::COMPARE), &chat, form, |reply: &Reply| {
             let is_confirmed = answer::read_comparison(&reply.text, &self.comparison)?;
             if reply.tokens.is_empty() {
                 return Err(Error::Failed(
@@ -96,7 +92,7 @@ impl HiMate {
     /// of showing them. The mean of both is free of a preference for a place or a letter.
     fn weigh(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
         let in_orders = pairwise::both_orders(|order| {
-            let stage = if order == Order::AsGiven { COMPARE_STAGE } else { SWAPPED_STAGE };
+            let stage = if order == Order::AsGiven { stages::COMPARE } else { stages::COMPARE_SWAPPED };
             let step = stage.about(task.subtype.path.as_str());
             let chat = self.comparison_chat(values.clone(), order)?;
             let (corrected, same) = order.put(LETTERS[0], LETTERS[1]);

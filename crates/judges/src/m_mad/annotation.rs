@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     Error, Preset,
@@ -28,7 +28,7 @@ const NON_TRANSLATION: &str = "non-translation";
 
 /// One dimension of Stage 1, or all of them coupled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dimension {
+pub struct Dimension {
     pub name: &'static str,
     /// Its paths in the typology; except for omissions, they are marked in the translation.
     types: &'static [&'static str],
@@ -36,7 +36,7 @@ pub(super) struct Dimension {
 }
 
 /// The dimensions in the order of Stage 3's prompt.
-pub(super) const DIMENSIONS: [Dimension; 4] = [
+pub const DIMENSIONS: [Dimension; 4] = [
     Dimension {
         name: "accuracy",
         types: &["accuracy/addition", "accuracy/mistranslation", "accuracy/untranslated text"],
@@ -83,7 +83,7 @@ impl Dimension {
 /// Severity of an annotated error: M-MAD has two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub enum Level {
     #[serde(alias = "Major")]
     Major,
     #[serde(alias = "Minor")]
@@ -101,7 +101,7 @@ enum YesNo {
 
 /// One annotated error.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct Annotation {
+pub struct Annotation {
     error_span: String,
     category: String,
     pub severity: Level,
@@ -141,6 +141,7 @@ impl Annotation {
     }
 
     /// The error for a verdict; a non-translation spans the whole translation.
+    #[must_use]
     pub fn to_error(&self, segment: &Segment) -> ErrorSpan {
         let severity = match self.severity {
             Level::Major => Severity::Major,
@@ -235,25 +236,9 @@ fn last_object(text: &str) -> Option<Answer> {
     text.rmatch_indices('{').find_map(object)
 }
 
-/// The published code's reader of an answer: the list from the first `"annotations": [` to the last `]`. A
-/// list that is not JSON counts as empty, as in that code.
-pub(super) fn extract(text: &str) -> Option<Value> {
-    let opens = |rest: &str| -> Option<usize> {
-        let list = rest.strip_prefix("\"annotations\"")?.trim_start().strip_prefix(':')?.trim_start();
-        list.starts_with('[').then(|| text.len() - list.len())
-    };
-    let open = text.match_indices("\"annotations\"").find_map(|(at, _)| opens(&text[at..]))?;
-    let close = text.rfind(']').filter(|close| *close > open)?;
-    Some(serde_json::from_str(&text[open..=close]).unwrap_or_else(|_| Value::Array(Vec::new())))
-}
-
-/// The annotations of such a list; `None` when an entry lacks its span, category or severity.
-pub(super) fn listed(list: Value) -> Option<Vec<Annotation>> {
-    serde_json::from_value(list).ok()
-}
-
 /// The answer of a shot with all its annotations.
-pub(super) fn answer_of(shot: &Shot) -> String {
+#[must_use]
+pub fn answer_of(shot: &Shot) -> String {
     written(&shot_annotations(shot, &COUPLED, Preset::Paper), Preset::Paper)
 }
 
@@ -263,31 +248,30 @@ mod tests {
 
     const ONE: &str = r#"{"error_span": "Bank", "category": "style/awkward", "severity": "Minor"}"#;
 
-    /// Checks the numbers of annotations that `strict`, `paper` and `code` find; `None` when the answer
-    /// cannot be read.
+    /// Checks the numbers of annotations that `strict` and `paper` find; `None` when the answer cannot be
+    /// read.
     #[track_caller]
-    fn check(answer: &str, expected: [Option<usize>; 3]) {
-        let [strict, paper] = [Preset::Strict, Preset::Paper].map(|p| read(answer, p).ok().map(|a| a.len()));
-        let code = extract(answer).and_then(listed).map(|a| a.len());
-        assert_eq!([strict, paper, code], expected, "strict, paper, code: {answer}");
+    fn check(answer: &str, expected: [Option<usize>; 2]) {
+        let found = [Preset::Strict, Preset::Paper].map(|p| read(answer, p).ok().map(|a| a.len()));
+        assert_eq!(found, expected, "strict, paper: {answer}");
     }
 
     #[test]
-    fn three_ways_to_read() {
-        check(r#"{"annotations": []}"#, [Some(0); 3]);
-        check(&format!(r#"{{"annotations": [{ONE}]}}"#), [Some(1); 3]);
-        check(&format!("I think:\n```json\n{{\"annotations\": [{ONE}]}}\n```"), [None, Some(1), Some(1)]);
-        // The last object counts; the greedy pattern matches both lists as one, which is not JSON.
+    fn two_ways_to_read() {
+        check(r#"{"annotations": []}"#, [Some(0); 2]);
+        check(&format!(r#"{{"annotations": [{ONE}]}}"#), [Some(1); 2]);
+        check(&format!("I think:\n```json\n{{\"annotations\": [{ONE}]}}\n```"), [None, Some(1)]);
+        // The last object counts.
         let two = format!(r#"{{"annotations": [{ONE}, {ONE}]}} no: {{"annotations": [{ONE}]}}"#);
-        check(&two, [None, Some(1), Some(0)]);
-        check(r#"{"annotations": [{"error_span": "x"}]}"#, [None; 3]);
-        check(r#"{"annotations": [{"error_span": x}]}"#, [None, None, Some(0)]);
-        check(r#"{"annotations": }"#, [None; 3]);
-        check("I see no errors.", [None; 3]);
-        check("", [None; 3]);
+        check(&two, [None, Some(1)]);
+        check(r#"{"annotations": [{"error_span": "x"}]}"#, [None; 2]);
+        check(r#"{"annotations": [{"error_span": x}]}"#, [None; 2]);
+        check(r#"{"annotations": }"#, [None; 2]);
+        check("I see no errors.", [None; 2]);
+        check("", [None; 2]);
         let bare =
             r#"{"annotations": [{"error_span": "", "category": "style/awkward", "severity": "minor"}]}"#;
-        check(bare, [None, Some(1), Some(1)]);
+        check(bare, [None, Some(1)]);
         assert!(matches!(read("I'm sorry, I cannot do that.", Preset::Paper), Err(Error::Refused(_))));
     }
 

@@ -27,7 +27,7 @@ const DECIDE: File = File { name: "m_mad/decide.j2", text: include_str!("decide.
 const REMARKS: File = File { name: "m_mad/remarks.json", text: include_str!("remarks.json") };
 
 /// The question of this stage.
-pub(super) const DEBATE_STAGE: Stage = Stage::new("debate");
+pub const DEBATE_STAGE: Stage = Stage::new("debate");
 
 /// Answer tokens of a statement and of a review; of the checker in its own words, and of its yes or no.
 const STATEMENT_BUDGET: usize = 1024;
@@ -36,7 +36,7 @@ const CONSENSUS_BUDGET: usize = 256;
 const CHOICE_BUDGET: usize = 8;
 
 /// The calls of a round that may end in a consensus: both sides and the checker.
-pub(super) const CONSENSUS_ROUND: usize = 3;
+pub const CONSENSUS_ROUND: usize = 3;
 
 /// Rules of a debate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,14 @@
 use super::{
     First, Options, Shots, Skipped,
     annotation::{Annotation, DIMENSIONS},
-    code::authors,
+    demos,
 };
 use crate::{
     Error, Panel,
-    gemba_mqm::{self, GembaMqm},
+    declaration::SingleQuestion,
+    gemba_mqm,
+    literals::SourceFile,
+    pair::Texts,
     prompt::{File, Prompts},
     segment::Segment,
     setup::{self, Preset, Settings},
@@ -43,7 +46,7 @@ pub(super) enum Start {
     Agents(Examples),
     /// One agent for all dimensions, with the shots of all.
     Coupled(Examples),
-    Gemba(Box<GembaMqm>),
+    Gemba(Box<SingleQuestion>),
 }
 
 /// A list of shots for each agent: for Chinese sources, and for others.
@@ -56,7 +59,7 @@ impl Start {
     /// Reads the shots, or GEMBA-MQM's settings.
     ///
     /// # Errors
-    /// Shots that cannot be read, and the errors of [`GembaMqm::new`].
+    /// Shots that cannot be read, and the errors of [`gemba_mqm::question`].
     pub fn new(prompts: &Prompts, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if *options.start == First::Gemba {
             return Ok(Self::Gemba(Box::new(gemba(settings)?)));
@@ -89,7 +92,7 @@ fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Resu
     match settings.shots.as_ref().filter(|path| path.extension().is_some_and(|e| e == "py")) {
         Some(path) => {
             let text = prompts.render(*file, ()).map_err(setup::Error::from_prompt)?;
-            let mut agents = authors::demos_of(&path.display().to_string(), &text)?;
+            let mut agents = demos::read(&SourceFile { name: path.display().to_string(), text })?;
             Ok(agents[idx].drain(..).map(|demo| demo.shot).collect())
         }
         None => shots::load(prompts, Some(*file), settings),
@@ -116,20 +119,20 @@ fn union(lists: &[Vec<Shot>]) -> Vec<Shot> {
 
 /// Table 5: the debate starts from GEMBA-MQM's errors.
 pub(super) fn from_gemba(
-    gemba: &GembaMqm,
+    gemba: &SingleQuestion,
     panel: &Panel,
     segment: &Segment,
 ) -> Result<Vec<Annotation>, Error> {
-    let verdict = gemba.judge_segment(panel, segment)?;
+    let verdict = gemba.judge_unit(panel, &Texts::of(segment))?;
     Ok(verdict.errors.iter().map(Annotation::of).collect())
 }
 
 /// GEMBA-MQM with the user's prompts where there are some for it; it only annotates, so it has no weights.
-fn gemba(settings: &Settings) -> Result<GembaMqm, setup::Error> {
+fn gemba(settings: &Settings) -> Result<SingleQuestion, setup::Error> {
     let prompts = settings.prompts.clone().filter(|dir| dir.join("gemba_mqm").exists());
     let settings = Settings { prompts, weights: None, ..settings.clone() };
     let options = gemba_mqm::Options::read(&gemba_mqm::METHOD.parse_options("")?);
-    GembaMqm::new(&settings, &options)
+    gemba_mqm::question(&settings, &options)
 }
 
 /// The files of shots that Stage 1 needs; a user's file replaces each.

@@ -39,15 +39,10 @@ pub struct RehearsedQuestion {
 
 /// The questions that judging a group asks when every form gets its shortest answer: exactly the calls of a
 /// method with one question a unit, and the fewest calls of a pipeline of agents. Where a form has no known
-/// shortest answer, free text above all, questions that depend on the answer are left out. No model is run.
+/// shortest answer, free text above all, questions that depend on the answer are left out. Shortest answers
+/// are sought until `end`. No model is run.
 #[must_use]
-pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<RehearsedQuestion> {
-    rehearse_until(judge, panel, group, None)
-}
-
-/// `rehearse` with a time limit for finding the shortest answers of forms.
-#[must_use]
-pub fn rehearse_until(
+pub fn rehearse(
     judge: &Judge,
     panel: &Panel,
     group: &[Segment],
@@ -56,16 +51,10 @@ pub fn rehearse_until(
     rehearsed(judge, panel, group, |model| Rehearsal::instead_of(model, end))
 }
 
-/// The questions that judging a group asks in every case: those that do not depend on an answer. No model is
-/// run.
+/// The questions that judging a group asks in every case: those that do not depend on an answer. Shortest
+/// answers are sought until `end`. No model is run.
 #[must_use]
-pub fn rehearse_unanswered(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<RehearsedQuestion> {
-    rehearse_unanswered_until(judge, panel, group, None)
-}
-
-/// `rehearse_unanswered` with a time limit for finding the shortest answers of forms.
-#[must_use]
-pub fn rehearse_unanswered_until(
+pub fn rehearse_unanswered(
     judge: &Judge,
     panel: &Panel,
     group: &[Segment],

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The first field of a fit's file.
-pub const FORMAT: &str = "tribunal-probe/4";
+pub const FORMAT: &str = "tribunal-probe/5";
 
 /// The pair whose calibration holds for pairs that a fit was not made on.
 pub const ANY_PAIR: &str = "*";
@@ -53,7 +53,6 @@ pub struct Fit {
     pub major_from: BTreeMap<String, f64>,
     pub score: Score,
     /// By pair, `en-de`; [`ANY_PAIR`] for others.
-    #[serde(rename = "ladders")]
     pub calibrations: BTreeMap<String, QuantileMap>,
     /// Computed from the fields by [`Fit::ready`].
     #[serde(skip)]
@@ -73,7 +72,6 @@ pub struct Made {
     pub pairs: Vec<String>,
     pub segments: usize,
     /// Number of corrupted ones besides these (`tune/corruption`).
-    #[serde(default, rename = "spoilt")]
     pub corrupted: usize,
     /// Number of these from each corpus, `PAIR CORPUS`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -145,7 +143,6 @@ pub struct Length {
     /// The geometric mean of the sources' bytes.
     pub source_bytes: f64,
     /// Scores, ascending, with the penalty (0 or more) of the rated translations of the same rank.
-    #[serde(rename = "rungs")]
     pub quantiles: Vec<[f64; 2]>,
 }
 
@@ -534,8 +531,8 @@ mod tests {
         assert_eq!(again.probe().maps.len(), 3);
         assert_eq!(again.probe().depths, [3]);
         let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
-        let old = unfit(FORMAT, "tribunal-probe/3\",\"then\":\"");
-        assert!(old.contains("its format is `tribunal-probe/3`, not `tribunal-probe/4`"), "{old}");
+        let old = unfit(FORMAT, "tribunal-probe/4\",\"then\":\"");
+        assert!(old.contains("its format is `tribunal-probe/4`, not `tribunal-probe/5`"), "{old}");
         assert!(old.ends_with("hint: `tribunal tune probe` makes a new one"), "{old}");
         assert!(
             unfit("\"root_tokens\":0.0,", "").contains("it is not a fit, the fact `root_tokens` is missing")

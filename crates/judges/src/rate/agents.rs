@@ -54,7 +54,7 @@ const BUDGET: usize = 1024;
 const SURE: f64 = 0.9;
 
 /// Passages that the search agent is shown for each query.
-pub(super) const PASSAGES: usize = 5;
+pub const PASSAGES: usize = 5;
 
 /// Answer of the evaluation agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub struct Evaluation {
 
 /// A part of the translation that failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Failed {
+pub struct Failed {
     #[serde(default)]
     source_segment: String,
     #[serde(default)]
@@ -135,7 +135,7 @@ impl Evaluation {
 }
 
 /// Adds the model's confidence in each span.
-pub(super) fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
+pub fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
     let in_source = confidence::value_confidences(reply, "source_segment");
     let in_target = confidence::value_confidences(reply, "target_segment");
     // Spans that leave a segment out would shift what follows.
@@ -147,11 +147,8 @@ pub(super) fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
 }
 
 /// Failed parts as errors, neutral and located; one without a target segment is in the source.
-pub(super) fn errors(
-    failed: Vec<Failed>,
-    (source, target): (&str, &str),
-    repeats: Repeats,
-) -> Vec<ErrorSpan> {
+#[must_use]
+pub fn errors(failed: Vec<Failed>, (source, target): (&str, &str), repeats: Repeats) -> Vec<ErrorSpan> {
     let to_error = |failed: Failed| {
         let in_source = failed.target_segment.is_empty() && !failed.source_segment.is_empty();
         let span = if in_source { failed.source_segment } else { failed.target_segment };
@@ -166,7 +163,7 @@ impl Session<'_> {
     /// Two calls of the search agent: for the queries, and for the summary of the passages. Repeated queries
     /// are answered from memory.
     pub(super) fn search(&mut self, round: usize, query: &str) -> Result<Value, Error> {
-        let Some(evidence) = &self.judge.evidence else {
+        let Some(evidence) = &self.judge.config.evidence else {
             return Ok(json!({ "error": "there is no tool `search_agent`" }));
         };
         if let Some(known) = self.memory.notes().iter().find(|note| note.query == query) {
@@ -236,7 +233,7 @@ impl Session<'_> {
         };
         let step = stages::EVALUATE.round(round);
         let mut evaluation = self.ask(Role::Evaluator, step, (&chat, &form, None), Evaluation::read)?;
-        if self.judge.expected {
+        if self.judge.config.expected {
             evaluation.expected_score = Some(expected_score(self.panel, stages::EXPECT.round(round), &chat)?);
         }
         self.asked.push(asked);
@@ -263,7 +260,7 @@ impl Session<'_> {
     /// Two questions to the comparison agent, one in each order.
     pub(super) fn compare(&mut self, round: usize, request: CompareRequest) -> Result<Value, Error> {
         let status = |memory: &memory::Memory| if memory.is_initialized() { "initialized" } else { "empty" };
-        if !self.judge.team.comparison {
+        if !self.judge.config.team.comparison {
             return Ok(json!({ "error": "there is no tool `comparison_agent`" }));
         }
         let tentative = request.tentative;
@@ -334,7 +331,7 @@ impl Session<'_> {
         (chat, form, stop): (&Chat, &ResponseFormat, Option<&str>),
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut question = self.panel.question(chat, form, self.judge.budget(BUDGET));
+        let mut question = self.panel.question(chat, form, self.judge.config.budget(BUDGET));
         question.sampling.stop = stop.into_iter().map(ToOwned::to_owned).collect();
         self.panel.ask_until(role, step, &question, Retry::AGENT, read)
     }
@@ -359,14 +356,15 @@ pub fn schema(file: File, text: &str) -> Result<ResponseFormat, Error> {
 ///
 /// # Errors
 /// The errors of [`expected::score`].
-pub(super) fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64, Error> {
+pub fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64, Error> {
     let values: Vec<_> = (0..=4).map(|score| (f64::from(score), format!("{score},"))).collect();
     let mean = expected::score(panel, Role::Evaluator, step, chat, "{\"score\": ", &values)?;
     Ok((mean * 100.0).round() / 100.0)
 }
 
 /// The error with the name of the agent whose answer caused it.
-pub(super) fn within(agent: &str, error: Error) -> Error {
+#[must_use]
+pub fn within(agent: &str, error: Error) -> Error {
     match error {
         Error::Unparsable(reason) => Error::Unparsable(format!("{agent}: {reason}")),
         other => other,

@@ -1,5 +1,5 @@
-//! The options that methods share: the reasoning before answers, the reference, the mean of a distribution. No
-//! reasoning is run here.
+//! The options that methods share: the reasoning before answers, the reference, the mean of a distribution.
+//! No reasoning is run here.
 
 use super::{Error, GivenOptions, OptionSpec, Reference, options};
 use crate::llm::{Effort, ReasoningOptions};

@@ -9,7 +9,7 @@ use tribunal_core::{
     llm::{Chat, Reasoning, Sampling},
     segment::{Lang, Segment},
 };
-use tribunal_judges::{Built, Error, Panel, Preset, Settings, registry};
+use tribunal_judges::{Built, Error, Panel, Preset, Settings};
 
 use tribunal_testing::{Preview as _, Script, dialogue, document, judge, judged, run, show};
 
@@ -120,7 +120,7 @@ fn both_stages_think_before_they_answer() {
 fn signatures_of_the_editions() {
     let signed = |request: &str, has_references: bool| {
         let settings = Settings { has_references, ..Settings::default() };
-        let signed = registry::build(request, &settings).unwrap().signature().all().to_string();
+        let signed = tribunal_replication::build(request, &settings).unwrap().signature().all().to_string();
         signed.split("|signal").next().unwrap().to_owned()
     };
     insta::assert_snapshot!(
@@ -138,7 +138,7 @@ fn signatures_of_the_editions() {
 #[test]
 fn what_is_wrong_with_a_request() {
     let refusal = |request: &str, settings: &Settings| {
-        registry::build(request, settings).err().map(|e| e.to_string()).unwrap_or_default()
+        tribunal_replication::build(request, settings).err().map(|e| e.to_string()).unwrap_or_default()
     };
     let strict = Settings::default();
     let code = Settings { preset: Preset::Code, prompts: Some(stand_in()), ..Settings::default() };
@@ -159,10 +159,10 @@ fn what_is_wrong_with_a_request() {
         ]
         .join("\n")
     );
-    let judge = registry::build("gemba-esa:edition=wmt26,reference=on", &strict).unwrap();
+    let judge = tribunal_replication::build("gemba-esa:edition=wmt26,reference=on", &strict).unwrap();
     let missing = run(&judge, &script(), &document()[..1]).remove(0);
     assert!(matches!(&missing, Err(Error::Failed(why)) if why.contains("no reference")), "{missing:?}");
-    let judge = registry::build("gemba-esa:edition=wmt26", &code).unwrap();
+    let judge = tribunal_replication::build("gemba-esa:edition=wmt26", &code).unwrap();
     let other = judge.protocol().check_input(&[segment(["is", "de"], None, "a", "b")]).unwrap_err();
     insta::assert_snapshot!(other, @"WMT 2026's baseline has no prompt for is-de, only for en_Latn-de_Latn, en_Latn-zh_Hans, en_Latn-zh_Hant_TW; hint: use preset `strict`");
 }
@@ -176,7 +176,8 @@ fn what_is_wrong_with_a_copy_of_the_published_file() {
         fs::write(folder.path().join("qe_utils.py"), whole.replace(from, to)).unwrap();
         let prompts = Some(folder.path().to_owned());
         let settings = Settings { preset: Preset::Code, prompts, ..Settings::default() };
-        let said = registry::build("gemba-esa:edition=wmt26", &settings).err().unwrap().to_string();
+        let said =
+            tribunal_replication::build("gemba-esa:edition=wmt26", &settings).err().unwrap().to_string();
         said.replace(&folder.path().display().to_string(), "COPY")
     };
     insta::assert_snapshot!(

@@ -11,7 +11,7 @@ use std::{
 
 use serde::Deserialize;
 use tribunal_core::{llm::Chat, segment::Segment};
-use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict, registry};
+use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict};
 
 use tribunal_testing::{Cast, bank, translation};
 
@@ -65,7 +65,7 @@ fn settings(prompts: Option<PathBuf>) -> Settings {
 }
 
 fn judge(options: &str) -> Built {
-    registry::build(&format!("himate:{options}"), &settings(Some(published())))
+    tribunal_replication::build(&format!("himate:{options}"), &settings(Some(published())))
         .unwrap_or_else(|e| panic!("{options}: {e}"))
 }
 
@@ -205,7 +205,7 @@ fn calls_of_each_preset_and_stage() {
     let calls = |preset: Preset, options: &str| {
         let prompts = (preset == Preset::Code).then(published);
         let settings = Settings { preset, prompts, ..Settings::default() };
-        let calls = registry::build(&format!("himate:{options}"), &settings).unwrap().calls();
+        let calls = tribunal_replication::build(&format!("himate:{options}"), &settings).unwrap().calls();
         [calls.least, calls.typical, calls.most]
     };
     for (preset, options, expected) in [
@@ -249,7 +249,7 @@ fn pairs_without_prompts_have_no_verdict() {
 #[test]
 fn what_is_wrong_with_a_copy_of_the_published_files() {
     let refusal = |options: &str, settings: &Settings| {
-        registry::build(&format!("himate:{options}"), settings).err().unwrap().to_string()
+        tribunal_replication::build(&format!("himate:{options}"), settings).err().unwrap().to_string()
     };
     let dir = tempfile::tempdir().unwrap();
     let in_copy = || {
@@ -269,8 +269,8 @@ fn what_is_wrong_with_a_copy_of_the_published_files() {
     for name in ["SRc", "SRv", "CD"] {
         copy(name);
     }
-    assert!(registry::build("himate", &settings(Some(dir.path().into()))).is_ok());
-    assert!(registry::build("himate", &settings(Some(dir.path().join("prompts")))).is_ok());
+    assert!(tribunal_replication::build("himate", &settings(Some(dir.path().into()))).is_ok());
+    assert!(tribunal_replication::build("himate", &settings(Some(dir.path().join("prompts")))).is_ok());
     let discussion = pair.join("description_CD.json");
     let text = fs::read_to_string(&discussion).unwrap();
     fs::write(&discussion, text.replace("\"Accuracy\"", "\"Exactness\"")).unwrap();
@@ -290,7 +290,7 @@ fn what_is_wrong_with_a_copy_of_the_published_files() {
 #[test]
 fn the_signature_names_what_was_read() {
     let prompts = |folder: &Path| {
-        let judge = registry::build("himate", &settings(Some(folder.into()))).unwrap();
+        let judge = tribunal_replication::build("himate", &settings(Some(folder.into()))).unwrap();
         judge.signature().all().get("prompts").unwrap().to_owned()
     };
     let dir = tempfile::tempdir().unwrap();

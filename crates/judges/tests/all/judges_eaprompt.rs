@@ -3,7 +3,7 @@
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
 use tribunal_core::{llm::ResponseFormat, segment::Segment};
-use tribunal_judges::{Error, Preset, Settings, registry};
+use tribunal_judges::{Error, Preset, Settings};
 
 use tribunal_testing::{Script, dialogue, document, judge, run, settings, show, verdict};
 
@@ -90,8 +90,9 @@ fn eaprompt_one_step_answers() {
 
 #[test]
 fn eaprompt_options() {
-    let error =
-        |request: &str, settings: &Settings| registry::build(request, settings).err().unwrap().to_string();
+    let error = |request: &str, settings: &Settings| {
+        tribunal_replication::build(request, settings).err().unwrap().to_string()
+    };
     let weights = Settings { weights: Some("wmt".into()), ..Settings::default() };
     assert!(error("eaprompt", &weights).contains("w-major"));
     assert!(error("eaprompt:w-major=-1", &Settings::default()).contains("`-1`"));
@@ -182,7 +183,8 @@ fn examples_stand_before_their_own_pair() {
     // The authors' file has the layout of their code and no other.
     let authors = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/golden/eaprompt_examples.py");
-    let error = |settings: &Settings| registry::build("eaprompt", settings).err().unwrap().to_string();
+    let error =
+        |settings: &Settings| tribunal_replication::build("eaprompt", settings).err().unwrap().to_string();
     let message = error(&Settings { shots: Some(authors), ..settings(Preset::Strict) });
     assert!(message.contains("eaprompt_examples.py") && message.contains("use preset `code`"), "{message}");
     std::fs::write(&file, "EXAMPLE_ENDE_SRC = \"Source: a\"").unwrap();

@@ -3,7 +3,7 @@
 use std::{io::Write, sync::Arc};
 
 use tribunal_core::llm::Sampling;
-use tribunal_judges::{Built, Panel, Preset, Role, Settings, registry};
+use tribunal_judges::{Built, Panel, Preset, Role, Settings};
 
 use tribunal_testing::{self, Halves, Moody, STRICT_ANSWER, Script, document, judged};
 
@@ -25,7 +25,7 @@ fn expected_scores() {
     assert_eq!(calls.iter().map(|call| call.step.to_string()).collect::<Vec<_>>(), ["assess", "expect"]);
     assert!(calls[1].reply.text.contains("\"80\":-1.6"), "{}", calls[1].reply.text);
     let code = Settings { preset: Preset::Code, ..Settings::default() };
-    assert!(registry::build("gemba-da:score=expected", &code).is_err());
+    assert!(tribunal_replication::build("gemba-da:score=expected", &code).is_err());
     assert_eq!(judge("gemba-da:score=expected").signature().method.get("score"), Some("expected"));
 
     // The answer of -SQM is a bare number.
@@ -96,8 +96,9 @@ fn only_a_score_that_is_asked_for_has_a_mean() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let (strict, drawn) = (Settings::default(), with_examples(&mut file));
     let paper = Settings { preset: Preset::Paper, ..Settings::default() };
-    let refused =
-        |request: &str, settings: &Settings| registry::build(request, settings).err().unwrap().to_string();
+    let refused = |request: &str, settings: &Settings| {
+        tribunal_replication::build(request, settings).err().unwrap().to_string()
+    };
     insta::assert_snapshot!(
         [
             refused("gemba-mqm:score=expected", &strict),
@@ -145,5 +146,5 @@ fn the_score_of_esa_is_weighed_behind_its_spans() {
     let steps: Vec<String> = calls.iter().map(|call| call.step.to_string()).collect();
     assert_eq!(steps, ["spans", "score", "expect"]);
     let code = Settings { preset: Preset::Code, ..Settings::default() };
-    assert!(registry::build("gemba-esa:score=expected", &code).is_err());
+    assert!(tribunal_replication::build("gemba-esa:score=expected", &code).is_err());
 }

@@ -6,7 +6,7 @@ use tribunal_core::{
     llm::{Chat, ResponseFormat, Sampling},
     segment::Segment,
 };
-use tribunal_judges::{Built, Error, Granularity, Panel, Preset, Settings, Unit, registry};
+use tribunal_judges::{Built, Error, Granularity, Panel, Preset, Settings, Unit};
 
 use tribunal_testing::{
     PAPER_ANSWER, Preview as _, STRICT_ANSWER, Script, Short, conversation, document, judge, judged,
@@ -76,7 +76,7 @@ fn which_segments_are_cut() {
     let five_docs = Settings { granularity: Some(Granularity::FiveDoc), ..Settings::default() };
     assert_eq!(n_asked("fsp:shots=0", &five_docs, &five), 30);
     for option in ["sentences", "omissions", "window"] {
-        let paper = registry::build(&format!("fsp:{option}=on"), &settings(Preset::Paper));
+        let paper = tribunal_replication::build(&format!("fsp:{option}=on"), &settings(Preset::Paper));
         assert!(paper.err().unwrap().to_string().contains("beyond the paper"), "{option}");
     }
 }
@@ -236,13 +236,17 @@ fn gmicl_examples() {
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2), "the signature has the examples that the seed drew");
-    let error = |settings: &Settings| registry::build("gmicl", settings).err().unwrap().to_string();
+    let error =
+        |settings: &Settings| tribunal_replication::build("gmicl", settings).err().unwrap().to_string();
     // Without rated translations it has prompts to show, and accepts no input.
     let unused = judge("gmicl", &Settings::default()).protocol().check_input(&document()).unwrap_err();
     assert_eq!(unused.to_string(), "gmicl takes its examples from rated translations");
     assert!(
-        registry::build("gmicl:da=off,score=da", &with_shots(Preset::Strict, None, file.path().into()))
-            .is_err()
+        tribunal_replication::build(
+            "gmicl:da=off,score=da",
+            &with_shots(Preset::Strict, None, file.path().into())
+        )
+        .is_err()
     );
     std::fs::write(file.path(), "{\"source\": 1}\n").unwrap();
     let broken = with_shots(Preset::Strict, None, file.path().into());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tribunal_judges::{Built, Granularity, Preset, Settings, registry};
+use tribunal_judges::{Built, Granularity, Preset, Settings};
 
 use tribunal_testing::{
     PAPER_ANSWER, Preview as _, Script, TEXT_ANSWER, conversation, document, judge, run, settings, show,
@@ -144,10 +144,11 @@ fn shots_and_prompts_of_the_user() {
     let prompts = |j: &Built| j.signature().prompts.get("prompts").unwrap().to_owned();
     assert_ne!(prompts(&judge), prompts(&self::judge("gemba-mqm", &Settings::default())));
 
-    let error = |settings: &Settings| registry::build("gemba-mqm", settings).err().unwrap().to_string();
+    let error =
+        |settings: &Settings| tribunal_replication::build("gemba-mqm", settings).err().unwrap().to_string();
     std::fs::write(&shots, format!("{shot}\n{{\"source\":1}}")).unwrap();
     assert!(error(&mine).contains("shots.jsonl` line 2: "), "{}", error(&mine));
-    assert!(registry::build("fsp:shots=0", &mine).is_err());
+    assert!(tribunal_replication::build("fsp:shots=0", &mine).is_err());
 
     std::fs::create_dir(dir.path().join("gemba_mqm")).unwrap();
     std::fs::write(dir.path().join("gemba_mqm/text.j2"), "{{ sauce }}").unwrap();

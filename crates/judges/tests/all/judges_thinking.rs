@@ -6,7 +6,7 @@ use tribunal_core::{
     llm::{Chat, Effort, Reasoning, ResponseFormat, Sampling},
     segment::Segment,
 };
-use tribunal_judges::{Built, Error, Grouping, Panel, Preset, Settings, Verdict, registry};
+use tribunal_judges::{Built, Error, Grouping, Panel, Preset, Settings, Verdict};
 
 use tribunal_testing::{self, Preview as _, Script, judged, run};
 
@@ -16,7 +16,7 @@ fn segment(system: &str, source: &str, hypothesis: &str) -> Segment {
 
 fn judge(request: &str, preset: Preset) -> Built {
     let settings = Settings { preset, ..Settings::default() };
-    registry::build(request, &settings).unwrap_or_else(|e| panic!("{request}: {e}"))
+    tribunal_replication::build(request, &settings).unwrap_or_else(|e| panic!("{request}: {e}"))
 }
 
 fn show(verdict: &Result<Verdict, Error>) -> String {
@@ -112,7 +112,8 @@ fn thoughts_are_sampled_with_the_seed_and_cut_at_the_budget() {
     let cut = Arc::new(Script::new().cut("", ANSWER, 2));
     let verdict = run(&judge("thinking", Preset::Strict), &cut, &group).remove(0);
     assert!(matches!(verdict, Err(Error::Truncated(1024))));
-    let refusal = |request: &str| registry::build(request, &Settings::default()).err().unwrap().to_string();
+    let refusal =
+        |request: &str| tribunal_replication::build(request, &Settings::default()).err().unwrap().to_string();
     assert!(
         refusal("thinking:budget=0").contains("`budget`") && refusal("thinking:top-p=2").contains("`top-p`")
     );

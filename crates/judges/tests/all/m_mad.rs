@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tribunal_core::segment::Segment;
-use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict, registry};
+use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict};
 
 use crate::m_mad_code::published;
 use tribunal_testing::{Cast, Preview as _, bank, translation};
@@ -23,7 +23,8 @@ const DECIDE: &str = "You are the judge of a debate";
 fn judge(options: &str, preset: Preset) -> Built {
     let prompts = (preset == Preset::Code).then(published);
     let settings = Settings { preset, prompts, ..Settings::default() };
-    registry::build(&format!("m-mad:{options}"), &settings).unwrap_or_else(|e| panic!("{options}: {e}"))
+    tribunal_replication::build(&format!("m-mad:{options}"), &settings)
+        .unwrap_or_else(|e| panic!("{options}: {e}"))
 }
 
 /// A cast in which accuracy gives this answer, the other agents find nothing, and the judge repeats a
@@ -433,8 +434,9 @@ fn quote_marks_are_settled_by_the_code() {
 #[test]
 fn options_that_do_not_go_together() {
     let settings = Settings::default();
-    let refusal =
-        |options: &str| registry::build(&format!("m-mad:{options}"), &settings).err().unwrap().to_string();
+    let refusal = |options: &str| {
+        tribunal_replication::build(&format!("m-mad:{options}"), &settings).err().unwrap().to_string()
+    };
     insta::assert_snapshot!(
         "m_mad_refusals",
         [
@@ -452,7 +454,11 @@ fn options_that_do_not_go_together() {
         .join("\n")
     );
     let signature = |options: &str, settings: &Settings| -> String {
-        registry::build(&format!("m-mad:{options}"), settings).unwrap().signature().method.to_string()
+        tribunal_replication::build(&format!("m-mad:{options}"), settings)
+            .unwrap()
+            .signature()
+            .method
+            .to_string()
     };
     let dir = tempfile::tempdir().unwrap();
     let shots = dir.path().join("mine.jsonl");
@@ -469,7 +475,7 @@ fn options_that_do_not_go_together() {
         ]
         .join("\n")
     );
-    let chats = registry::build("m-mad", &mine).unwrap().preview(&[bank()]);
+    let chats = tribunal_replication::build("m-mad", &mine).unwrap().preview(&[bank()]);
     let answers: Vec<_> = chats.iter().map(|(chat, _)| chat.messages()[2].content.as_str()).collect();
     assert!(answers[0].contains("accuracy/omission") && !answers[0].contains("awkward"), "{answers:?}");
     assert!(answers[2].contains("style/awkward") && answers[1] == NONE, "{answers:?}");

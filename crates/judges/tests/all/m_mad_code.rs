@@ -11,7 +11,7 @@ use std::{
 
 use serde::Deserialize;
 use tribunal_core::{llm::Chat, segment::Segment};
-use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict, registry};
+use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict};
 
 use tribunal_testing::{Cast, bank, published_data, translation};
 
@@ -58,7 +58,8 @@ fn golden() -> Golden {
 
 fn judge(options: &str, prompts: PathBuf) -> Built {
     let settings = Settings { preset: Preset::Code, prompts: Some(prompts), ..Settings::default() };
-    registry::build(&format!("m-mad:{options}"), &settings).unwrap_or_else(|e| panic!("{options}: {e}"))
+    tribunal_replication::build(&format!("m-mad:{options}"), &settings)
+        .unwrap_or_else(|e| panic!("{options}: {e}"))
 }
 
 /// A cast that gives the recorded answers; the judge's from this one on.
@@ -265,7 +266,7 @@ fn hebrew_shots_serve_every_preset() {
         settings(Preset::Paper, None),
         settings(Preset::Code, Some(published())),
     ] {
-        let judge = registry::build("m-mad:shots=he-en", &settings).unwrap();
+        let judge = tribunal_replication::build("m-mad:shots=he-en", &settings).unwrap();
         let (_, calls) = pipeline(NONE, &[], &[], &[NONE]).judge(&judge, &[bank()]);
         for call in calls.iter().filter(|call| call.role.name() == "annotator") {
             let dimension = call.step.part.as_deref().unwrap();
@@ -286,7 +287,7 @@ fn hebrew_shots_serve_every_preset() {
 fn what_is_wrong_with_a_copy_of_the_published_files() {
     let refusal = |options: &str, prompts: Option<PathBuf>| {
         let settings = Settings { preset: Preset::Code, prompts, ..Settings::default() };
-        registry::build(&format!("m-mad:{options}"), &settings).err().unwrap().to_string()
+        tribunal_replication::build(&format!("m-mad:{options}"), &settings).err().unwrap().to_string()
     };
     let dir = tempfile::tempdir().unwrap();
     // The repository's own folder does as well.
@@ -334,7 +335,13 @@ fn the_signature_names_what_was_read() {
     let weights = |preset| {
         let prompts = (preset == Preset::Code).then(published);
         let settings = Settings { preset, prompts, ..Settings::default() };
-        registry::build("m-mad", &settings).unwrap().signature().all().get("weights").unwrap().to_owned()
+        tribunal_replication::build("m-mad", &settings)
+            .unwrap()
+            .signature()
+            .all()
+            .get("weights")
+            .unwrap()
+            .to_owned()
     };
     let used = [Preset::Paper, Preset::Code, Preset::Strict].map(weights);
     assert_eq!(used, ["mmad-paper", "mmad", "mmad"]);

@@ -7,9 +7,7 @@ use tribunal_core::{
     llm::{Finish, ResponseFormat, Sampling},
     segment::Segment,
 };
-use tribunal_judges::{
-    Built, Call, Error, Grouping, Panel, Preset, Role, Settings, Verdict, evidence, registry,
-};
+use tribunal_judges::{Built, Call, Error, Grouping, Panel, Preset, Role, Settings, Verdict, evidence};
 
 use tribunal_testing::{Preview as _, Script, judged};
 
@@ -51,7 +49,7 @@ fn index(dir: &Path) -> String {
 
 fn judge(request: &str, preset: Preset) -> Built {
     let settings = Settings { preset, ..Settings::default() };
-    registry::build(request, &settings).unwrap_or_else(|e| panic!("{request}: {e}"))
+    tribunal_replication::build(request, &settings).unwrap_or_else(|e| panic!("{request}: {e}"))
 }
 
 /// A tool call as in Figure 15.

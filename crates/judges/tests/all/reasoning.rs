@@ -96,7 +96,7 @@ fn every_method_that_writes_reasons_before_every_answer() {
         n_methods += 1;
         let ask = |request: &str| {
             let built = judge(request, &Settings::default());
-            let questions = rehearse(&built, &panel(&model), &document());
+            let questions = rehearse(&built, &panel(&model), &document(), None);
             (built.signature().all(), questions)
         };
         let (plain_signature, plain) = ask(method.name);
@@ -120,7 +120,8 @@ fn every_method_that_writes_reasons_before_every_answer() {
 
 #[test]
 fn a_model_without_reasoning_and_options_without_effect_are_refused() {
-    let refusal = |request: &str| registry::build(request, &Settings::default()).err().unwrap().to_string();
+    let refusal =
+        |request: &str| tribunal_replication::build(request, &Settings::default()).err().unwrap().to_string();
     insta::assert_snapshot!(
         [
             refusal("gemba-da:reasoning-budget=9"),

@@ -11,7 +11,7 @@ use tribunal_testing::{Script, document};
 fn asked(judge: &Built) -> String {
     let panel = Panel::new(std::sync::Arc::new(Script::new()), Sampling::default());
     let groups = [document(), document()[..1].to_vec()];
-    let questions = groups.iter().flat_map(|group| rehearse(judge.as_ref(), &panel, group));
+    let questions = groups.iter().flat_map(|group| rehearse(judge.as_ref(), &panel, group, None));
     questions.map(|question| format!("{question:?}\n")).collect()
 }
 
@@ -57,12 +57,12 @@ fn every_option_of_every_method_is_signed_or_moves_no_byte() {
                 _ => None,
             };
             let settings = Settings { preset: *preset, prompts, ..settings.clone() };
-            let Ok(plain) = registry::build(method.name, &settings) else { continue };
+            let Ok(plain) = tribunal_replication::build(method.name, &settings) else { continue };
             for choice in &method.all_options() {
                 for value in values(choice) {
                     let request = format!("{}:{}={value}", method.name, choice.name);
                     // Some options need others beside them, some are not of this preset.
-                    let Ok(built) = registry::build(&request, &settings) else { continue };
+                    let Ok(built) = tribunal_replication::build(&request, &settings) else { continue };
                     tried += 1;
                     let signed = built.signature() != plain.signature();
                     assert!(signed || asked(&built) == asked(&plain), "{request} ({preset}) is not signed");
@@ -79,8 +79,9 @@ fn every_setting_is_signed() {
     let rated = rated(dir.path());
     for method in registry::METHODS {
         let plain = settings(method.name, &rated);
-        let signature =
-            |settings: &Settings| registry::build(method.name, settings).ok().map(|built| built.signature());
+        let signature = |settings: &Settings| {
+            tribunal_replication::build(method.name, settings).ok().map(|built| built.signature())
+        };
         let before = signature(&plain);
         let mut others = vec![Settings { max_tokens: Some(77), ..plain.clone() }];
         others.extend(

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use tribunal_core::{llm::Sampling, segment::Segment};
-use tribunal_judges::{
-    Granularity, LanguageCheck, Panel, Preset, Rehearsal, Settings,
-    registry::{self, METHODS},
-};
+use tribunal_judges::{Granularity, LanguageCheck, Panel, Preset, Rehearsal, Settings, registry::METHODS};
 use tribunal_testing::translation;
 
 const EN: &str =
@@ -19,7 +16,7 @@ const FR: &str =
 /// The verdicts of a judge on the units of a group without any model, and the number of calls it would have
 /// made.
 fn judged(request: &str, settings: &Settings, group: &[Segment]) -> String {
-    let built = registry::build(request, settings).unwrap();
+    let built = tribunal_replication::build(request, settings).unwrap();
     let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());
     let verdicts = built.judge.judge(&panel, group);
     let asked = !panel.take_calls().is_empty();

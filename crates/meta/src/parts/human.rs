@@ -42,7 +42,10 @@ pub struct AgainstEach {
 const AGAINST_EACH: Statistic = Statistic::Segment(Coefficient::Pearson, Grouping::None);
 
 /// Agreement of pairs of raters that rated the same segments of all systems.
-pub(super) fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
     let systems: Vec<String> = set.machine.iter().cloned().collect();
     let scored = set.gold_source.scored_annotators(&set.testset)?;
     let raters: Vec<_> = scored.iter().map(|one| annotators::rater(one, &systems)).collect();
@@ -51,7 +54,10 @@ pub(super) fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
 }
 
 /// Annotators and metrics, where there are several annotators with scores.
-pub(super) fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<Annotators>>, Error> {
+///
+/// # Errors
+/// Files that cannot be read, or scores that do not fit.
+pub fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<Annotators>>, Error> {
     let mut annotators = set.gold_source.scored_annotators(&set.testset)?;
     if annotators.len() < 2 {
         return Ok(None);
@@ -78,7 +84,10 @@ pub(super) fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<
 }
 
 /// Detection of error-free segments, by every metric with segment scores.
-pub(super) fn error_free(
+///
+/// # Errors
+/// Files that cannot be read, or scores that do not fit.
+pub fn error_free(
     request: &Request<'_>,
     set: &EvalSet,
 ) -> Result<Vec<Of<Result<ErrorFree, Undefined>>>, Error> {

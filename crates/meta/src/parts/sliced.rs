@@ -11,7 +11,7 @@ use crate::align::Aligned;
 use crate::average::{Coefficient, Grouping};
 use crate::correlation::Undefined;
 use crate::eval_set::EvalSet;
-use crate::slices::{By, Slice};
+use crate::slices::Slice;
 use crate::statistic::{Measured, Statistic};
 use crate::task::{Task, TaskSet};
 
@@ -34,11 +34,12 @@ const SLICED: [Statistic; 3] = [
     LATENT,
 ];
 
-/// The statistics of the task set, or those that are named, and the set's average.
+/// The statistics of the task set, or those that are named, and the set's average, on each slice.
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub(super) fn slices(request: &Request<'_>, sets: &[EvalSet], by: &By) -> Result<Vec<Sliced>, Error> {
+pub fn slices(request: &Request<'_>, sets: &[EvalSet]) -> Result<Vec<Sliced>, Error> {
+    let Some(by) = request.by else { return Ok(Vec::new()) };
     let pairs: Vec<String> = sets.iter().map(|set| set.lp().to_owned()).collect();
     let statistics = if request.statistics.is_empty() { &SLICED } else { request.statistics };
     let named = TaskSet::from_statistics(statistics, &pairs);

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod meta;
-mod meta_promptcue;
 #[path = "../../../testing/src/real.rs"]
 mod real;
 mod system_scores;

@@ -151,6 +151,7 @@ impl Format {
     }
 
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
+    #[must_use]
     pub fn offset(self) -> i32 {
         self.layout().3
     }
@@ -160,6 +161,7 @@ impl Format {
 /// 128 above their value, those of `IQ4_NL` and `IQ4_XS` indices into [`UNEVEN`], those of `MXFP4` into
 /// [`FP4`], those of `F8E4M3` the bits of floats.
 #[inline]
+#[must_use]
 pub fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
     match format {
@@ -250,6 +252,7 @@ fn two_bits(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
 /// The scale of a block of `MXFP4` for the values of [`FP4`]: half of 2^(e - 127). `None` where f16 cannot
 /// represent it (`e` below 104 or above 143); no published weights need it.
 #[inline]
+#[must_use]
 pub fn half_power(e: u8) -> Option<half::f16> {
     let bits = match e {
         104..=113 => 1 << (e - 104), // subnormal
@@ -260,6 +263,7 @@ pub fn half_power(e: u8) -> Option<half::f16> {
 }
 
 /// The exponent of the first block of `MXFP4` for which [`half_power`] is `None`; blocks of zeros need none.
+#[must_use]
 pub fn unheld_exponent(blocks: &[u8]) -> Option<u8> {
     let is_zero = |byte: &u8| byte & 0x77 == 0;
     let is_held = |block: &&[u8]| half_power(block[0]).is_some() || block[1..].iter().all(is_zero);
@@ -268,6 +272,7 @@ pub fn unheld_exponent(blocks: &[u8]) -> Option<u8> {
 
 /// The integer scales of the first and the last 16 values of one part of a block of 256.
 #[inline]
+#[must_use]
 pub fn scales_of_sixteen(format: Format, block: &[u8], part: usize) -> [i8; 2] {
     match format {
         Format::Q6K => [block[192 + 2 * part] as i8, block[193 + 2 * part] as i8],
@@ -288,6 +293,7 @@ pub fn scales_of_sixteen(format: Format, block: &[u8], part: usize) -> [i8; 2] {
 
 /// The 6-bit scale and minimum of one part, from the 12 bytes into which ggml packs eight of each.
 #[inline]
+#[must_use]
 pub fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
     if part < 4 {
         return (bytes[part] & 63, bytes[part + 4] & 63);

@@ -5,8 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{PLACES, each_line, place};
-use crate::{Error, call::CallLine, groups::GroupId};
+use crate::{call::CallLine, calls, error::Error, groups::GroupId, lines::Lines};
 
 /// The calls of a folder, counted by group.
 #[derive(Debug, Default)]
@@ -27,20 +26,21 @@ impl Census {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn of(dir: &Path, is_known: impl Fn(GroupId) -> bool) -> Result<Self, Error> {
-        let mut census = Self { path: dir.join(PLACES[0]), ..Self::default() };
-        let Some(path) = place(dir) else { return Ok(census) };
+    pub fn read(dir: &Path, is_known: impl Fn(GroupId) -> bool) -> Result<Self, Error> {
+        let path = calls::path(dir).unwrap_or_else(|| dir.join(calls::NAMES[0]));
+        let mut census = Self { path, ..Self::default() };
         let (mut before, mut is_after_damage) = (None, false);
-        let read = each_line(&path, |number, line| {
-            let Some((group, is_answered)) = intact(line) else {
-                census.damaged.get_or_insert((number, 0)).1 += 1;
-                let named: Vec<GroupId> = named(line).filter(|group| is_known(*group)).collect();
+        let mut lines = calls::lines::<CallLine>(dir)?;
+        while lines.advance()? {
+            let Some((group, is_answered)) = intact(&lines) else {
+                census.damaged.get_or_insert((lines.number, 0)).1 += 1;
+                let named: Vec<GroupId> = named(&lines.json).filter(|group| is_known(*group)).collect();
                 if named.is_empty() {
                     census.doubtful.extend(before);
                     is_after_damage = true;
                 }
                 census.doubtful.extend(named);
-                return Ok(());
+                continue;
             };
             let n_answered = census.answered.entry(group);
             let is_apart = before != Some(group) && matches!(n_answered, Entry::Occupied(_));
@@ -49,39 +49,35 @@ impl Census {
                 census.doubtful.insert(group);
             }
             (before, is_after_damage) = (Some(group), false);
-            Ok(())
-        });
-        match read {
-            Ok(_) => Ok(Self { path, ..census }),
-            Err(source) => Err(Error::Io { action: "read", path, source }),
         }
+        Ok(census)
     }
 
     /// Returns true if a group has so many answered calls, and none of them may be damaged.
     #[must_use]
-    pub fn has_all(&self, group: GroupId, told: usize) -> bool {
-        let there = self.answered.get(&group).copied().unwrap_or(0);
-        there >= told && !self.doubtful.contains(&group)
+    pub fn has_all(&self, group: GroupId, recorded: usize) -> bool {
+        let answered = self.answered.get(&group).copied().unwrap_or(0);
+        answered >= recorded && !self.doubtful.contains(&group)
     }
 
     /// Message that so many groups, with so many verdicts, are judged again.
     #[must_use]
-    pub fn said(&self, n_groups: usize, n_verdicts: usize) -> String {
+    pub fn message(&self, n_groups: usize, n_verdicts: usize) -> String {
         let path = self.path.display();
-        let what = match self.damaged {
+        let damage = match self.damaged {
             None => "lacks calls that the journal tells of".to_owned(),
             Some((line, 1)) => format!("line {line} is damaged"),
             Some((line, n)) => format!("line {line} and {} more are damaged", n - 1),
         };
         let group = if n_groups == 1 { "group" } else { "groups" };
         let verdict = if n_verdicts == 1 { "verdict" } else { "verdicts" };
-        format!("`{path}` {what}: {n_groups} {group} with {n_verdicts} {verdict} will be judged again")
+        format!("`{path}` {damage}: {n_groups} {group} with {n_verdicts} {verdict} will be judged again")
     }
 }
 
 /// The group of a line, and whether the call was answered; `None` for a line that no run writes.
-fn intact(line: &[u8]) -> Option<(GroupId, bool)> {
-    let call: CallLine = serde_json::from_slice(line).ok()?;
+fn intact(line: &Lines<CallLine>) -> Option<(GroupId, bool)> {
+    let call: CallLine = line.parse().ok()?;
     let group = GroupId::parse(&call.group)?;
     call.is_intact().then_some((group, call.error.is_none()))
 }

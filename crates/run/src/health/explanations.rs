@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use crate::{Record, call::CallLine, segment::lang};
+use crate::{call::CallLine, record::Record, segment::lang};
 
 /// The prompt of a question about a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Question {
 impl Question {
     /// The question of a recorded call; `None` where its text was not kept.
     #[must_use]
-    pub fn of(call: &CallLine) -> Option<Self> {
+    pub fn from_call(call: &CallLine) -> Option<Self> {
         let texts: Vec<_> = call.content.as_ref()?.chat.texts().collect();
         Some(Self { doc: call.doc.clone(), seg: call.seg, text: texts.join("\n") })
     }
@@ -48,7 +48,7 @@ pub struct QuestionTexts<'a> {
 }
 
 impl<'a> QuestionTexts<'a> {
-    pub fn of(questions: &'a [Question]) -> Self {
+    pub fn new(questions: &'a [Question]) -> Self {
         let quoted = Regex::new(QUOTED).expect("the expression is well-formed");
         let questions = questions.iter().map(|question| (question, plain(&quoted, &question.text))).collect();
         Self { quoted, questions }

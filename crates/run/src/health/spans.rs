@@ -6,8 +6,8 @@ use std::ops::Range;
 use regex::Regex;
 
 use crate::{
-    Record,
     mqm::{ErrorSpan, Side},
+    record::Record,
 };
 
 /// Letters, marks and digits, but for scripts that write words without spaces, and for Hangul, whose

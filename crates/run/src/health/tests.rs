@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{
-    Status,
     call::CallLine,
     judges::{Call, Direction, Role, Stage, Wanted},
     llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{ErrorSpan, Side, locate},
+    record::Status,
     segment::Lang,
 };
 
@@ -65,7 +65,7 @@ fn question(doc: &str, seg: usize, text: &str) -> Question {
         outcome: None,
         seconds: 0.0,
     };
-    Question::of(&CallLine::new("0", &[key], call)).unwrap()
+    Question::from_call(&CallLine::new("0", &[key], call)).unwrap()
 }
 
 fn find(records: &[Record], questions: &[Question], check: HealthCheck) -> Finding {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Journal;
-use crate::Error;
+use crate::error::Error;
 
 /// Ratio of the pause after a sync to the time that it took.
 const REST: u32 = 20;

@@ -6,56 +6,63 @@ use std::{
     path::Path,
 };
 
-use super::{Done, End, JOURNAL, Journal, Line, Span, UnitFields, damaged, each_line, parse};
+use super::{JOURNAL, Journal, UnitFields};
 use crate::{
-    Error,
-    calls::{self, CallRetention, Calls, census::Census},
+    calls::{self, CallRetention, Sums, census::Census},
+    error::Error,
     files,
     folder::{self, Folder},
     groups::GroupId,
+    lines::{Kind, Lines, Span},
     record::Status,
     segment::corpus::read_at,
     units::Units,
 };
 
-/// Options of resuming a folder's journal.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Resume {
-    pub keeping: CallRetention,
-    /// Drop groups in which a unit has no verdict, so that they are judged again.
-    pub drops_missing: bool,
+/// Units without a verdict in a journal that is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Keep,
+    /// Drop their groups, so that they are judged again.
+    Drop,
 }
 
-/// The groups of a run for the journal.
-#[derive(Clone, Copy)]
-pub struct Groups<'a> {
-    /// The units of the verdicts.
-    pub units: &'a Units,
-    /// By the number of the group: what its calls name it by.
-    pub ids: &'a [GroupId],
+/// A journal that is appended to, and the part of the run that it has.
+pub struct Resumed {
+    pub journal: Journal,
+    /// Groups in which every unit has a record.
+    pub groups: HashSet<usize>,
+    pub sums: Sums,
+    /// Groups that are judged again because of their calls, in words.
+    pub lost: Option<String>,
 }
 
-/// Opens the journal of a folder for appending. Complete groups are kept. A torn last line, groups that were
-/// cut short, groups in which something [`Status::Failed`] and groups whose calls are damaged or missing are
-/// dropped, so that they are judged again.
+/// Opens the journal of a folder for appending; `ids` are the names of the groups in its calls. Complete
+/// groups are kept. A torn last line, groups that were cut short, groups in which something
+/// [`Status::Failed`] and groups whose calls are damaged or missing are dropped, so that they are judged
+/// again.
 ///
 /// # Errors
 /// [`Error::Damaged`] for a line before the last that is not a record, [`Error::Foreign`] for a unit that is
 /// not in the input, [`Error::Io`].
-pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, Done), Error> {
+pub fn resume(
+    folder: &Folder,
+    units: &Units,
+    ids: &[GroupId],
+    retention: CallRetention,
+    missing: Missing,
+) -> Result<Resumed, Error> {
     let path = folder.path(JOURNAL);
-    let mut kept = ValidLines::read(&path, of.units, how)?;
-    let known: HashSet<GroupId> = of.ids.iter().copied().collect();
-    let lost = kept.drop_lost(&Census::of(folder.dir(), |group| known.contains(&group))?, of);
-    let lines = kept.spans(of.units);
-    if lines.iter().map(|span| u64::from(span.len) + 1).sum::<u64>() != kept.size {
+    let mut valid = ValidLines::read(&path, units, missing)?;
+    let known: HashSet<GroupId> = ids.iter().copied().collect();
+    let lost = valid.drop_lost(&Census::read(folder.dir(), |group| known.contains(&group))?, units, ids);
+    let lines = valid.spans(units);
+    if lines.iter().map(|span| u64::from(span.len) + 1).sum::<u64>() != valid.size {
         folder::replace(&path, |file| copy_lines(&path, file, &lines))?;
     }
-    let ids: HashSet<GroupId> = kept.groups.iter().map(|&group| of.ids[group]).collect();
-    let sums = calls::keep(folder.dir(), |group| ids.contains(&group), how.keeping)?;
-    let records = files::append(&path)?;
-    let journal = Journal { records, calls: Calls::open(folder.dir(), how.keeping)?, path };
-    Ok((journal, Done { groups: kept.groups, sums, lost }))
+    let complete: HashSet<GroupId> = valid.groups.iter().map(|&group| ids[group]).collect();
+    let sums = calls::keep(folder.dir(), |group| complete.contains(&group), retention)?;
+    Ok(Resumed { journal: Journal::open(folder.dir(), retention)?, groups: valid.groups, sums, lost })
 }
 
 /// The lines of a journal that are kept.
@@ -68,46 +75,46 @@ struct ValidLines {
 }
 
 impl ValidLines {
-    fn read(path: &Path, units: &Units, how: Resume) -> Result<Self, Error> {
-        let mut is_again: HashSet<usize> = HashSet::new();
-        let mut lines: Vec<Option<(Span, usize)>> = vec![None; units.len()];
-        let End { size, .. } = each_line(path, Line::Journal, |number, span, json| {
-            let judged: UnitFields = parse(Line::Journal, path, number, json)?;
-            let (status, n_calls) = (judged.status, judged.n_calls);
-            let key = judged.key();
+    fn read(path: &Path, units: &Units, missing: Missing) -> Result<Self, Error> {
+        let mut again: HashSet<usize> = HashSet::new();
+        let mut spans: Vec<Option<(Span, usize)>> = vec![None; units.len()];
+        let mut lines = Lines::<UnitFields>::open(path, Kind::Journal)?;
+        while let Some(line) = lines.next() {
+            let fields = line?;
+            let (status, n_calls) = (fields.status, fields.n_calls);
+            let key = fields.key();
             let Some(unit) = units.number(&key) else {
-                return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
+                return Err(Error::Foreign { path: path.into(), line: lines.number, key: Box::new(key) });
             };
-            if lines[unit].replace((span, n_calls)).is_some() {
-                return Err(damaged(Line::Journal, path, number, "this unit appears twice"));
+            if spans[unit].replace((lines.span, n_calls)).is_some() {
+                return Err(lines.damaged("this unit appears twice"));
             }
-            if status == Status::Failed || (how.drops_missing && status.is_of_the_answer()) {
-                is_again.insert(units.group(unit));
+            if status == Status::Failed || (missing == Missing::Drop && status.is_of_the_answer()) {
+                again.insert(units.group(unit));
             }
-            Ok(())
-        })?;
-        let has_line = |&unit: &u32| lines[unit as usize].is_some();
-        let is_whole =
-            |group: &usize| units.of_group(*group).iter().all(has_line) && !is_again.contains(group);
-        let groups = (0..units.n_groups()).filter(is_whole).collect();
-        Ok(Self { groups, lines, size })
+        }
+        let has_line = |&unit: &u32| spans[unit as usize].is_some();
+        let is_complete =
+            |group: &usize| units.of_group(*group).iter().all(has_line) && !again.contains(group);
+        let groups = (0..units.n_groups()).filter(is_complete).collect();
+        Ok(Self { groups, lines: spans, size: lines.size })
     }
 
     /// Drops the groups of which calls are damaged or missing; which these are, in words.
-    fn drop_lost(&mut self, census: &Census, of: Groups<'_>) -> Option<String> {
+    fn drop_lost(&mut self, census: &Census, units: &Units, ids: &[GroupId]) -> Option<String> {
         let n_calls = |&unit: &u32| self.lines[unit as usize].map_or(0, |(_, n)| n);
-        let told = |group: usize| of.units.of_group(group).iter().map(n_calls).sum::<usize>();
-        let is_lost = |&group: &usize| !census.has_all(of.ids[group], told(group));
+        let recorded = |group: usize| units.of_group(group).iter().map(n_calls).sum::<usize>();
+        let is_lost = |&group: &usize| !census.has_all(ids[group], recorded(group));
         let lost: HashSet<usize> = self.groups.iter().copied().filter(is_lost).collect();
-        let n_verdicts = lost.iter().map(|&group| of.units.of_group(group).len()).sum::<usize>();
+        let n_verdicts = lost.iter().map(|&group| units.of_group(group).len()).sum::<usize>();
         self.groups.retain(|group| !lost.contains(group));
-        (!lost.is_empty()).then(|| census.said(lost.len(), n_verdicts))
+        (!lost.is_empty()).then(|| census.message(lost.len(), n_verdicts))
     }
 
     /// The lines of the groups that are kept, as they stand in the file.
     fn spans(&self, units: &Units) -> Vec<Span> {
-        let kept = (0..units.len()).filter(|&unit| self.groups.contains(&units.group(unit)));
-        let mut lines: Vec<Span> = kept.filter_map(|unit| Some(self.lines[unit]?.0)).collect();
+        let valid = (0..units.len()).filter(|&unit| self.groups.contains(&units.group(unit)));
+        let mut lines: Vec<Span> = valid.filter_map(|unit| Some(self.lines[unit]?.0)).collect();
         lines.sort_unstable_by_key(|span| span.offset);
         lines
     }

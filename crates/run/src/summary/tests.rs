@@ -59,11 +59,11 @@ fn systems_are_compared_where_all_have_a_verdict() {
         ("b", 1, None),
         ("c", 0, None),
     ]);
-    let summary = Summary::of(&records, &Signature::new(), &[], Cost::default());
+    let summary = Summary::new(&records, &Signature::new(), &[], Cost::default());
     assert_eq!(summary.common, Some(Common { units: 1, left_out: 1 }));
     let scores: Vec<_> = summary.systems.iter().map(|s| (s.score, s.common_score)).collect();
     assert_eq!(scores, [(Some(-5.0), Some(-1.0)), (Some(-2.0), Some(-2.0)), (None, None)]);
-    let alone = Summary::of(&records[..2], &Signature::new(), &[], Cost::default());
+    let alone = Summary::new(&records[..2], &Signature::new(), &[], Cost::default());
     assert_eq!((alone.common, alone.systems[0].common_score), (None, None));
 }
 
@@ -71,7 +71,7 @@ fn systems_are_compared_where_all_have_a_verdict() {
 fn language_pairs_are_never_pooled() {
     let mut records = records(&[("a", 0, Some(-1.0)), ("b", 0, Some(-2.0)), ("a", 0, Some(-9.0))]);
     records[2].tgt_lang = Lang::parse("fr").unwrap();
-    let summary = Summary::of(&records, &Signature::new(), &[], Cost::default());
+    let summary = Summary::new(&records, &Signature::new(), &[], Cost::default());
     let rows: Vec<_> =
         summary.systems.iter().map(|s| (s.pair.as_deref().unwrap(), s.system.as_str(), s.score)).collect();
     let expected = [("en-de", "a", Some(-1.0)), ("en-de", "b", Some(-2.0)), ("en-fr", "a", Some(-9.0))];
@@ -85,6 +85,6 @@ fn the_first_reason_of_each_status_is_kept() {
     let mut records = records(&[("a", 0, None), ("a", 1, None), ("a", 2, Some(0.0))]);
     records[0].reason = Some("63004 tokens".into());
     records[1].reason = Some("70000 tokens".into());
-    let summary = Summary::of(&records, &Signature::new(), &[], Cost::default());
+    let summary = Summary::new(&records, &Signature::new(), &[], Cost::default());
     assert_eq!(summary.reasons, BTreeMap::from([(Status::Truncated, "63004 tokens".to_owned())]));
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Difference, around};
+use super::difference::{Difference, around};
 use crate::{
     call::{CallLine, Spelled},
     llm::Usage,
@@ -25,7 +25,7 @@ fn name(call: &CallLine, has_content: bool) -> String {
 
 impl Named {
     /// The metadata of recorded calls.
-    pub fn of(recorded: &[CallLine]) -> Self {
+    pub fn new(recorded: &[CallLine]) -> Self {
         let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let has_content = recorded.iter().all(|call| call.content.is_some());
         for (at, call) in recorded.iter().enumerate().rev() {
@@ -49,17 +49,17 @@ impl Named {
         }
         let at = line + left.as_ref().map_or(0, |(at, _)| *at);
         let of_line = if left.is_some() { format!(" line {at}") } else { String::new() };
-        let there = left.map_or_else(|| "no such call".into(), |(_, name)| name);
-        let (there, here) = around(&there, &other.unwrap_or_else(|| "no such call".into()));
+        let recorded = left.map_or_else(|| "no such call".into(), |(_, name)| name);
+        let (recorded, derived) = around(&recorded, &other.unwrap_or_else(|| "no such call".into()));
         let place = format!("calls.jsonl{of_line}");
-        Some(Difference::new(&place, "the call that the judge makes", &there, &here).at((at, 2)))
+        Some(Difference::new(&place, "the call that the judge makes", &recorded, &derived).at((at, 2)))
     }
 }
 
 /// A call whose columns are not of one length.
 pub fn uneven(number: usize, call: &CallLine) -> Option<Difference> {
     let Spelled { tokens, pieces, logprobs, masked_logprobs, .. } = call.content.as_ref()?.uneven()?;
-    let there = format!(
+    let recorded = format!(
         "{} tokens, {} pieces, {} logprobs, {} masked_logprobs",
         tokens.len(),
         pieces.len(),
@@ -68,7 +68,7 @@ pub fn uneven(number: usize, call: &CallLine) -> Option<Difference> {
     );
     let place = format!("calls.jsonl line {number}");
     Some(
-        Difference::new(&place, "columns of one length", &there, "one of each for every token")
+        Difference::new(&place, "columns of one length", &recorded, "one of each for every token")
             .at((number, 0)),
     )
 }

@@ -146,7 +146,7 @@ fn blocks_are_copied_in_layers_of_both_kinds() {
     for name in ["gemma4", "gpt-oss"] {
         let tokens: Vec<u32> = (0..=BLOCK as u32).map(|i| i * 37 % 300).collect();
         let mut model = load_on(&gpu, name);
-        model.reserve(4, KvType::Bf16).unwrap();
+        model.runtime_mut().reserve(4, KvType::Bf16).unwrap();
         let part = |n: usize, position, blocks| tribunal_model::Part {
             tokens: &tokens[position..position + n],
             position,
@@ -158,7 +158,7 @@ fn blocks_are_copied_in_layers_of_both_kinds() {
         };
         let mut last = |part, copies| {
             model.run(tribunal_model::Step::new([part], copies)).unwrap();
-            bits(&model.logits().unwrap()[0])
+            bits(&model.runtime().logits().unwrap()[0])
         };
         let expected = last(part(BLOCK + 1, 0, &[0, 1]), Vec::new());
         let copied = last(part(1, BLOCK, &[2, 3]), vec![(0, 2)]);
@@ -178,13 +178,13 @@ fn steps_and_the_cache_take_the_memory_that_is_reckoned() {
     for config in [wide_heads(1, 2), wide_heads(4, 2), config("gemma4-moe"), config("gpt-oss")] {
         let weights = Weights::seeded(config.clone(), 3);
         let mut model = Device::Cuda(gpu.clone()).load(&weights, Compute::default()).unwrap();
-        let (before, bytes) = (gpu.memory().unwrap().0, model.step_bytes(MOST));
-        model.prepare(MOST).unwrap();
+        let (before, bytes) = (gpu.memory().unwrap().0, model.runtime().step_bytes(MOST));
+        model.runtime_mut().prepare(MOST).unwrap();
         assert_eq!(before - gpu.memory().unwrap().0, bytes, "{config:?}");
         let estimate = step_bytes((&config).into(), MOST);
         assert!((bytes..bytes + (1 << 16)).contains(&estimate), "{estimate} for {bytes}: {config:?}");
         let before = gpu.memory().unwrap().0;
-        model.reserve(8, KvType::Bf16).unwrap();
+        model.runtime_mut().reserve(8, KvType::Bf16).unwrap();
         let kinds = [AttentionKind::Full, AttentionKind::Sliding];
         let of_token = kinds.map(|kind| config.n_layers_of(kind) * config.attention(kind).cached());
         assert_eq!(before - gpu.memory().unwrap().0, 8 * BLOCK * 2 * of_token.iter().sum::<usize>());

@@ -140,15 +140,15 @@ fn steps_and_states_take_what_is_reckoned() {
         let sizes = (&config).into();
         let mut model =
             Device::Cuda(gpu.clone()).load(&Weights::seeded(config, 3), Compute::default()).unwrap();
-        let bytes = model.step_bytes(MOST);
+        let bytes = model.runtime().step_bytes(MOST);
         if exact {
             assert_eq!(step_bytes(sizes, MOST), bytes, "{:?}", model.config().delta_net);
         }
         let before = gpu.memory().unwrap().0;
-        model.prepare(MOST).unwrap();
+        model.runtime_mut().prepare(MOST).unwrap();
         assert_eq!(before - gpu.memory().unwrap().0, bytes, "{:?}", model.config().delta_net);
         let before = gpu.memory().unwrap().0;
-        model.reserve_states(7).unwrap();
+        model.runtime_mut().reserve_states(7).unwrap();
         assert_eq!(before - gpu.memory().unwrap().0, 7 * model.config().state_bytes());
     }
 }
@@ -174,8 +174,8 @@ fn alone(device: &Device, name: &str) -> Vec<Vec<Vec<u32>>> {
 fn in_steps(model: &mut dyn Model, work: &[[(usize, bool); 3]]) -> Vec<Vec<Vec<u32>>> {
     const BLOCKS: usize = TOKENS.div_ceil(BLOCK);
     const SLOTS: u32 = 8;
-    model.reserve(3 * BLOCKS, KvType::Bf16).unwrap();
-    model.reserve_states(SLOTS as usize).unwrap();
+    model.runtime_mut().reserve(3 * BLOCKS, KvType::Bf16).unwrap();
+    model.runtime_mut().reserve_states(SLOTS as usize).unwrap();
     let (mut done, mut slots) = ([0; 3], [5, 0, 3]);
     let mut rows: Vec<Vec<Vec<u32>>> = vec![Vec::new(); 3];
     for step in work {
@@ -207,7 +207,7 @@ fn in_steps(model: &mut dyn Model, work: &[[(usize, bool); 3]]) -> Vec<Vec<Vec<u
         });
         let step = Step::new(described, Vec::new()).with_state_copies(copies);
         model.run(step).unwrap();
-        let mut logits = model.logits().unwrap().into_iter();
+        let mut logits = model.runtime().logits().unwrap().into_iter();
         for (sequence, tokens) in &parts {
             rows[*sequence].extend(logits.by_ref().take(tokens.len()).map(|row| bits(&row)));
             done[*sequence] += tokens.len();

@@ -126,7 +126,7 @@ fn a_router_without_numbers_leaves_no_logits() {
         assert!(logits.iter().all(|row| row.iter().all(|x| x.is_nan())));
         let greedy = SamplingParams { mask: None, temperature: 0.0, top_p: 1.0, draw: 0.0 };
         let wants = vec![SampleRequest::Choose(greedy); 9];
-        assert!(model.take(&wants).unwrap().iter().all(Option::is_none), "no token is chosen");
+        assert!(model.runtime().take(&wants).unwrap().iter().all(Option::is_none), "no token is chosen");
     }
 }
 
@@ -313,8 +313,8 @@ fn steps_take_the_memory_that_is_reckoned() {
     for name in MODELS {
         let weights = wide(name);
         let mut model = Device::Cuda(gpu.clone()).load(&weights, Compute::default()).unwrap();
-        let (before, bytes) = (gpu.memory().unwrap().0, model.step_bytes(most));
-        model.prepare(most).unwrap();
+        let (before, bytes) = (gpu.memory().unwrap().0, model.runtime().step_bytes(most));
+        model.runtime_mut().prepare(most).unwrap();
         assert_eq!(before - gpu.memory().unwrap().0, bytes, "{name}");
         let estimate = step_bytes(model.config().into(), most);
         assert!((bytes..bytes + (1 << 16)).contains(&estimate), "{name}: {estimate} for {bytes}");

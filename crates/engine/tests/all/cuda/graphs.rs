@@ -53,7 +53,7 @@ pub fn check_whole(name: &str, work: &Work, one: &Device, devices: &[Device]) {
 /// Sequences without an adapter and with each of so many, side by side.
 pub fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<Vec<u32>>> {
     let adapter_of = |sequence: usize| (sequence % (n_adapters + 1)).checked_sub(1).map(|i| i as u32);
-    model.reserve(SHARED + SEQUENCES * OWN, KvType::Bf16).unwrap();
+    model.runtime_mut().reserve(SHARED + SEQUENCES * OWN, KvType::Bf16).unwrap();
     let shared = 0..SHARED as u32;
     let own = |sequence: usize| (SHARED + sequence * OWN) as u32..(SHARED + (sequence + 1) * OWN) as u32;
     let blocks: Vec<Vec<u32>> = (0..SEQUENCES).map(|s| shared.clone().chain(own(s)).collect()).collect();
@@ -93,7 +93,7 @@ pub fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<
             state: None,
         });
         model.run(Step::new(described, Vec::new())).unwrap();
-        all.push(model.logits().unwrap().iter().map(|row| bits(row)).collect());
+        all.push(model.runtime().logits().unwrap().iter().map(|row| bits(row)).collect());
         for (sequence, n) in counts {
             lengths[sequence] += n;
         }

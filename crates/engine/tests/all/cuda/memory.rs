@@ -48,10 +48,10 @@ fn ready(gpu: &Gpu) -> Result<Box<dyn Model>, tribunal_model::Error> {
         model.adapt(&adapter(name))?;
     }
     let before = gpu.memory()?.0;
-    let bytes = model.step_bytes(MOST);
-    model.prepare(MOST)?;
+    let bytes = model.runtime().step_bytes(MOST);
+    model.runtime_mut().prepare(MOST)?;
     assert_eq!(before - gpu.memory()?.0, bytes, "what is reckoned is what is taken");
-    model.reserve(MOST.sequences * OWN, KvType::Bf16)?;
+    model.runtime_mut().reserve(MOST.sequences * OWN, KvType::Bf16)?;
     Ok(model)
 }
 
@@ -103,10 +103,10 @@ fn run_steps(gpu: &Gpu, n_steps: usize) {
         assert_eq!(noted, n_noted * model.config().hidden, "step {i}");
         let mask = (draw.below(2) == 0).then(|| vec![u32::MAX; vocab.div_ceil(32)]);
         let how = SamplingParams { mask, temperature: 1.0, top_p: 0.9, draw: 0.5 };
-        model.take(&vec![SampleRequest::Choose(how); n_wanted]).unwrap();
+        model.runtime().take(&vec![SampleRequest::Choose(how); n_wanted]).unwrap();
         let ids = [3, 5, 7];
         let rows: Vec<(usize, &[u32])> = (0..n_wanted).map(|row| (row, &ids[..])).collect();
-        assert_eq!(model.logprobs(&rows).unwrap().len(), n_wanted);
+        assert_eq!(model.runtime().logprobs(&rows).unwrap().len(), n_wanted);
     }
     assert_eq!(gpu.memory().unwrap().0, left, "steps allocate nothing");
     let larger = StepLimits { rows: MOST.rows + 30, ..MOST };
@@ -137,7 +137,7 @@ fn steps_run_in_exactly_the_memory_that_is_reckoned() {
             // steps.
             let seeded = Weights::seeded(shape("tiny"), 3);
             let plain = Device::Cuda(gpu.clone()).load(&seeded, Compute::default()).unwrap();
-            assert_eq!(plain.step_bytes(MOST), step_bytes(plain.config().into(), MOST));
+            assert_eq!(plain.runtime().step_bytes(MOST), step_bytes(plain.config().into(), MOST));
             drop(plain);
             let model = ready(&gpu.with_buffers_in_one()).unwrap();
             let (free, all) = gpu.memory().unwrap();
@@ -212,8 +212,8 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
 
     let weights = Weights::seeded(config.clone(), 3);
     let mut model = Device::Cuda(gpu.clone()).load(&weights, options.compute).unwrap();
-    model.prepare(most).unwrap();
-    model.reserve(facts.kv_bytes / KvType::Bf16.block_bytes(&config), KvType::Bf16).unwrap();
+    model.runtime_mut().prepare(most).unwrap();
+    model.runtime_mut().reserve(facts.kv_bytes / KvType::Bf16.block_bytes(&config), KvType::Bf16).unwrap();
     let tokens = vec![1; PROMPT];
     let blocks: Vec<u32> = (0..(facts.context.div_ceil(BLOCK)) as u32).collect();
     let part = |n: usize, position, n_logits, blocks| Part {
@@ -254,7 +254,7 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     let trace = std::env::var("TRIBUNAL_EMULATED_TRACE").unwrap();
     let count = |kernel| launches(trace.as_ref(), kernel);
     let mut model = load_on(&gpu, "qwen2");
-    model.reserve(8, KvType::Bf16).unwrap();
+    model.runtime_mut().reserve(8, KvType::Bf16).unwrap();
     let (tokens, blocks): (Vec<u32>, Vec<u32>) = ((3..40).collect(), (0..8).collect());
     let part = |n: usize, states_from| Part {
         tokens: &tokens[..n],
@@ -271,16 +271,16 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     let noted = model.hidden_states().to_vec();
     let ids: Vec<Vec<u32>> = (0..5).map(|row| (0..10).map(|id| 17 * row + 5 * id).collect()).collect();
     let rows: Vec<(usize, &[u32])> = ids.iter().enumerate().map(|(row, ids)| (row, &ids[..])).collect();
-    let together = model.logprobs(&rows).unwrap();
+    let together = model.runtime().logprobs(&rows).unwrap();
     assert_eq!(count("tail"), 1);
     for (&(row, ids), together) in rows.iter().zip(together) {
         for (&id, logprob) in ids.iter().zip(together.unwrap()) {
             let wants: Vec<SampleRequest> = (0..=row).map(|_| SampleRequest::Weigh(id)).collect();
-            let alone = model.take(&wants).unwrap()[row].unwrap();
+            let alone = model.runtime().take(&wants).unwrap()[row].unwrap();
             assert_eq!(alone.logprob.to_bits(), logprob.to_bits(), "row {row}, token {id}");
         }
     }
-    assert_eq!(model.logprobs(&[(5, &[1])]).unwrap(), [None], "no such row");
+    assert_eq!(model.runtime().logprobs(&[(5, &[1])]).unwrap(), [None], "no such row");
     let states = model.states(Step::new([part(37, 37)], Vec::new()), 1).unwrap();
     assert_eq!(bits(&noted[0]), bits(&states[4 * model.config().hidden..]));
 }
@@ -308,7 +308,7 @@ fn a_wait_for_wants_that_is_missing_is_found() {
     let peak = logits.iter().copied().fold(f32::MIN, f32::max);
     let sum: f64 = logits.iter().map(|logit| f64::from(logit - peak).exp()).sum();
     for ids in [[1, 2], [30, 40], [50, 60]] {
-        let logprobs = model.logprobs(&[(36, &ids)]).unwrap()[0].clone().unwrap_or_default();
+        let logprobs = model.runtime().logprobs(&[(36, &ids)]).unwrap()[0].clone().unwrap_or_default();
         for (id, logprob) in ids.into_iter().zip(logprobs) {
             let expected = f64::from(logits[id as usize] - peak) - sum.ln();
             assert!((logprob - expected).abs() < 1e-4, "{logprob} is not what its logits say: {expected}");

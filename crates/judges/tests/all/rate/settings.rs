@@ -50,7 +50,11 @@ fn the_signature_names_the_evidence() {
         "{bare}"
     );
     let refusal = |request: &str| {
-        registry::build(request, &Settings::default()).err().unwrap().to_string().replace(&path, "INDEX")
+        tribunal_replication::build(request, &Settings::default())
+            .err()
+            .unwrap()
+            .to_string()
+            .replace(&path, "INDEX")
     };
     let refusals = [
         refusal("rate:search=nowhere"),

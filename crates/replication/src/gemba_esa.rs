@@ -1,0 +1,93 @@
+//! GEMBA-ESA as its published programs run it: Microsoft's submission of WMT 2024 (`gemba/gemba_esa.py`), and
+//! the baseline of WMT 2026 ([`wmt26`]). [`tribunal_judges::gemba_esa`] lists what differs.
+
+use tribunal_core::{
+    mqm::{self, ErrorSpan, Repeats, weights::Weights},
+    segment::Segment,
+};
+use tribunal_judges::{
+    Error, Judge, Panel, Protocol, Settings, Verdict,
+    answers::blocks::printed,
+    answers::rating::number,
+    confidence,
+    gemba_esa::{Edition, Options, Questions, SCORE_STAGE, SPANS_STAGE, check_options},
+    in_parallel,
+    method::Calls,
+    setup::{self, GivenOptions},
+};
+
+use crate::gemba_api::{self, TokenBudget};
+
+mod wmt26;
+
+/// The submission of WMT 2024.
+struct Published {
+    questions: Questions,
+    weights: &'static Weights,
+    max_tokens: Option<usize>,
+}
+
+/// The judge of preset `code`, in either edition.
+///
+/// # Errors
+/// Options for which nothing is published, and prompts or shots that cannot be used.
+pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let given = options;
+    let options = Options::read(given);
+    check_options(settings, &options, given)?;
+    if *options.edition == Edition::Wmt26 {
+        return Ok(wmt26::Published::new(settings, &options)?.into());
+    }
+    if *options.is_expected {
+        let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
+        return Err(setup::Error::Conflict(reason.into()));
+    }
+    let judge = Published {
+        questions: Questions::new(settings, &options)?,
+        weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
+        max_tokens: settings.max_tokens,
+    };
+    // Errors may be in any words; a score must be a number.
+    let most = 2 * judge.room().most_calls() + usize::from(gemba_api::HOTTER);
+    let calls = Calls { most, ..Calls::exactly(2) };
+    Ok(Judge::new(judge.questions.provenance(), judge).with_calls(calls))
+}
+
+impl Protocol for Published {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    }
+}
+
+impl Published {
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
+        }
+        let (answer, errors) = self.spans(panel, segment)?;
+        let chat = self.questions.score(segment, &answer)?;
+        let score = gemba_api::ask(panel, SCORE_STAGE, &chat, self.room(), |answer, _| number(answer))?;
+        let (source, target) = (&segment.source, &segment.hypothesis);
+        let (errors, _) = mqm::assess(errors, source, target, Repeats::Charged, self.weights);
+        Ok(Verdict { quality_score: Some(score), ..Verdict::new(score, errors) })
+    }
+
+    /// Any answer is accepted, even a missing one.
+    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
+        let chat = self.questions.spans(segment)?;
+        let answer = gemba_api::ask(panel, SPANS_STAGE, &chat, self.room(), |answer, reply| {
+            let mut errors = printed::read(answer).errors();
+            confidence::note(reply, "span", &mut errors);
+            Some((answer.to_owned(), errors))
+        });
+        match answer {
+            // Python's `format` of a missing answer.
+            Err(Error::Truncated(_)) => Ok(("None".into(), Vec::new())),
+            answer => answer,
+        }
+    }
+
+    fn room(&self) -> TokenBudget {
+        TokenBudget::free(self.max_tokens)
+    }
+}

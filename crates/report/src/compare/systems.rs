@@ -1,0 +1,121 @@
+//! Systems by one judge as a table: means with intervals, differences from a baseline, and the notes below.
+
+use super::super::statistics::p_value;
+use super::joined;
+use crate::{
+    meta::systems::{Compared, Comparison, Coverage},
+    run::summary::untranslated,
+    table::Table,
+};
+
+/// Legend of the p-values.
+fn which_p(noun: &str) -> String {
+    format!(
+        "p randomization below 0.05: significant; p bootstrap and the interval approximate it with many {noun}s, and can \
+         contradict it near 0.05 or with few"
+    )
+}
+
+/// Note where no result could have been significant. Swapping the scores of n units gives 2^n means, of which
+/// two are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the
+/// resamples and one.
+fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
+    const ENOUGH: usize = 6;
+    row.against_baseline.filter(|_| row.differing < ENOUGH || resamples < 20)?;
+    Some(if row.differing < ENOUGH {
+        format!(
+            "{}: too few {noun}s to tell: it differs from the baseline on {}, and p randomization can be below 0.05 from {ENOUGH} on",
+            row.system, row.differing
+        )
+    } else {
+        format!("{}: with {resamples} resamples no p can be below 0.05; take `--resamples 1000`", row.system)
+    })
+}
+
+/// One table for programs, with the pair in front where there are several.
+#[must_use]
+pub fn flat(all: &[(Option<String>, Comparison)]) -> Table {
+    let has_pairs = all.iter().any(|(pair, _)| pair.is_some());
+    let names = if has_pairs { &["pair"][..] } else { &[] };
+    joined(
+        names,
+        all.iter().map(|(pair, found)| (pair.as_deref().into_iter().collect(), table(&found.rows, "units"))),
+    )
+}
+
+/// The notes below the table of a comparison of systems by units of this noun.
+#[must_use]
+pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usize, seed: u64) -> Vec<String> {
+    let mut notes = vec![
+        format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline),
+        which_p(noun),
+    ];
+    notes.extend(found.rows.iter().filter_map(|row| too_few(row, resamples, noun)));
+    match coverage {
+        Coverage::Each => notes.push(format!(
+            "each mean is over all {noun}s of that system with a score, each difference over those that both have"
+        )),
+        Coverage::Common if found.n_left_out > 0 => notes.push(format!(
+            "left out, because some system has no score there: {} (--coverage each keeps them)",
+            found.n_left_out
+        )),
+        Coverage::Common => {}
+    }
+    notes.extend(found.rows.iter().filter_map(|row| {
+        let of = row.scored + row.missing;
+        Some(format!("warning: {}", untranslated(&row.system, row.untranslated, of, noun)?))
+    }));
+    notes.extend(found.rows.iter().filter(|row| row.empty > 0).map(|row| {
+        let (texts, its, s) = match row.empty {
+            1 => ("translation has", "its", ""),
+            _ => ("translations have", "their", "s"),
+        };
+        let are = match (row.empty, coverage) {
+            (1, Coverage::Common) => "counts for no system here and costs",
+            (_, Coverage::Common) => "count for no system here and cost",
+            (1, Coverage::Each) => "is left out of the mean and costs",
+            (_, Coverage::Each) => "are left out of the mean and cost",
+        };
+        format!(
+            "{}: {} empty {texts} no verdict, so {its} {noun}{s} {are} {0} nothing",
+            row.system, row.empty
+        )
+    }));
+    notes
+}
+
+/// Systems with means, and differences from the baseline with their tests; `units` is the title of their
+/// number.
+#[must_use]
+pub fn table(rows: &[Compared], units: &str) -> Table {
+    let mut table = Table::new();
+    table.head([
+        "system",
+        "score",
+        "score 95% CI",
+        units,
+        "missing",
+        "difference",
+        "difference 95% CI",
+        "p bootstrap",
+        "p randomization",
+    ]);
+    for row in rows {
+        let mut cells = vec![
+            row.system.clone(),
+            format!("{:.3}", row.mean),
+            format!("{:.3} to {:.3}", row.interval.0, row.interval.1),
+            row.units.to_string(),
+            row.missing.to_string(),
+        ];
+        if let Some(test) = &row.against_baseline {
+            cells.push(format!("{:+.3}", test.difference));
+            cells.push(format!("{:+.3} to {:+.3}", test.interval.0, test.interval.1));
+            cells.extend([test.bootstrap_p, test.randomization_p].map(p_value));
+        } else {
+            cells.push("baseline".into());
+        }
+        table.row(cells);
+    }
+    table
+}
