@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use super::{Activation, Attention, Config, Windows};
 use crate::Error;
 
-use classes::{Class, Wrapper};
+pub use classes::Class;
+use classes::Wrapper;
 pub use quantization::Quantization;
 pub use settings::{Settings, shown};
 

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Activation, Rope, Routing, Scaling, Scoring, SharedExpert, gguf::tensors::UNUSED};
+use crate::config::{Rope, Routing, Scaling, Scoring, SharedExpert, gguf::tensors::UNUSED};
 
 fn ok(json: &Value) -> Config {
     from_json("config.json", json).unwrap_or_else(|error| panic!("{error}: {json}"))
@@ -91,7 +91,7 @@ fn every_field_of_a_class_is_known() {
         "hunyuan_v1_dense",
         "ministral3",
     ] {
-        let mut all = Class::of(model_type).unwrap().defaults.clone();
+        let mut all = hf::Class::of(model_type).unwrap().defaults.clone();
         all.insert("model_type".into(), model_type.into());
         // Defaults of ids belong to the tokenizer.
         all.remove("eos_token_id");
