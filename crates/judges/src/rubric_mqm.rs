@@ -49,8 +49,9 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, gemba_mqm,
-    in_parallel,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    answers::blocks::printed,
+    confidence, in_parallel,
     method::Calls,
     reading,
     scale::{Scale, ScaleOf, Unit},
@@ -223,7 +224,7 @@ impl RubricMqm {
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let answer = &reply.text;
         let (source, target) = (&segment.source, &segment.hypothesis);
-        let mut errors = self.read(answer, source, target)?;
+        let mut errors = self.read(answer)?;
         confidence::note(&reply, "span", &mut errors);
         if self.preset == Preset::Code {
             restore(&mut errors, source, target);
@@ -270,10 +271,10 @@ impl RubricMqm {
     }
 
     /// The errors of an answer; on a scale their weights are their points.
-    fn read(&self, answer: &str, source: &str, target: &str) -> Result<Vec<ErrorSpan>, Error> {
+    fn read(&self, answer: &str) -> Result<Vec<ErrorSpan>, Error> {
         match (self.preset, self.scenario.scale()) {
             (Preset::Code, _) => Ok(code::read(answer, self.scenario)),
-            (Preset::Paper, None) => gemba_mqm::parse::read(answer, source, target),
+            (Preset::Paper, None) => printed::read_any(answer),
             (Preset::Paper, Some(scale)) => {
                 let entries = lines::read(answer, scale.max())?;
                 Ok(entries.iter().map(|e| self.scaled(e.category, e.span, e.points)).collect())

@@ -38,6 +38,9 @@ pub use decoder::{Decoder, Model};
 pub use step::{Part, Step, StepLimits};
 pub use weights::Weights;
 
+/// The result of an operation of a model.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of loading or running a model.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
