@@ -277,17 +277,8 @@ impl Answer {
         self
     }
 
-    /// The verdict about these texts: raw and score are the quality score, or the weighed errors.
-    #[must_use]
-    pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
-        let repeats = self.repeats;
-        let (errors, quality_score) = self.into_parts();
-        let (errors, penalty) = mqm::assess(errors, source, target, repeats, weights);
-        let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
-        Verdict { quality_score, ..Verdict::new(score, errors) }
-    }
-
-    /// The verdict with the method's score; `raw` is the written number.
+    /// The verdict about these texts: the quality score or its mean, or the weighed errors. `raw` is the
+    /// written number.
     ///
     /// # Errors
     /// The errors of [`GivenAnswer::quality`].
@@ -298,11 +289,12 @@ impl Answer {
         scoring: Scoring,
         written: &GivenAnswer<'_>,
     ) -> Result<Verdict, Error> {
-        let mut verdict = self.verdict(&texts.source, &texts.target, weights, scoring.by_quality());
-        if scoring == Scoring::ExpectedQuality {
-            verdict.score = written.quality()?;
-        }
-        Ok(verdict)
+        let repeats = self.repeats;
+        let (errors, quality_score) = self.into_parts();
+        let (errors, penalty) = mqm::assess(errors, &texts.source, &texts.target, repeats, weights);
+        let raw = quality_score.filter(|_| scoring.by_quality()).unwrap_or(penalty);
+        let score = if scoring == Scoring::ExpectedQuality { written.quality()? } else { raw };
+        Ok(Verdict { raw, quality_score, ..Verdict::new(score, errors) })
     }
 
     /// The errors, not yet located and weighed, and the quality score.
