@@ -43,7 +43,10 @@ pub struct Changes {
     #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub adapter: Option<PathBuf>,
     /// The model, with its adapter, of one role; may be repeated
-    #[cfg_attr(feature = "clap", arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role)
+    )]
     pub roles: Vec<(Role, String)>,
     /// Groups of segments judged at the same time
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::jobs))]

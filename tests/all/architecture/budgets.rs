@@ -15,15 +15,15 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/hub", "", 1_970),
     ("crates/core", "", 7_280),
     ("crates/judges", "", 12_800),
-    ("crates/meta", "", 9_050),
+    ("crates/meta", "", 8_900),
     ("crates/replication", "", 3_300),
     ("crates/eval", "", 3_720),
     ("crates/run", "", 6_000),
     ("crates/console", "", 400),
     ("crates/bench", "", 2_100),
     ("crates/report", "", 5_550),
-    ("crates/tune", "", 2_400),
-    (".", "cli", 6_250),
+    ("crates/tune", "", 2_370),
+    (".", "cli", 5_800),
     (".", "", 30),
 ];
 
