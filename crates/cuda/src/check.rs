@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
 use tribunal_model::{
     BLOCK, Config, KvType, Model, Part, Result, Step, Weights,
-    config::from_json,
+    families::from_json,
     weights::{Format, seeded::blocks},
 };
 

@@ -23,6 +23,8 @@ pub mod cache;
 
 pub mod config;
 
+pub mod families;
+
 pub mod small_file;
 
 pub mod weights;
@@ -46,7 +48,7 @@ pub enum Error {
     Io { path: String, source: std::io::Error },
     #[error("`{path}`: {reason}; hint: {hint}")]
     File { path: String, reason: String, hint: String },
-    #[error("`{path}`: architecture `{arch}` is not known; hint: known are {}", config::ARCHITECTURES.join(", "))]
+    #[error("`{path}`: architecture `{arch}` is not known; hint: known are {}", families::names())]
     Architecture { path: String, arch: String },
     #[error("`{path}`: the model's `{key}` {reason}")]
     Config { path: String, key: String, reason: String },
