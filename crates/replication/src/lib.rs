@@ -10,6 +10,7 @@ mod gemba_mqm;
 mod himate;
 mod m_mad;
 mod rate;
+pub mod rubric_mqm;
 
 mod gemba_api;
 mod gemba_ratings;
@@ -32,6 +33,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { method: "gemba-classes", build: gemba_ratings::build_classes },
     Program { method: "gemba-esa", build: gemba_esa::build },
     Program { method: "eaprompt", build: eaprompt::build },
+    Program { method: "rubric-mqm", build: rubric_mqm::build },
     Program { method: "m-mad", build: m_mad::build },
     Program { method: "himate", build: himate::build },
     Program { method: "rate", build: rate::build },

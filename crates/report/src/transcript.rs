@@ -65,7 +65,7 @@ fn verdict(out: &mut String, record: &Record) {
         (Some(score), _) => {
             let raw = record.raw.filter(|raw| raw.to_bits() != score.to_bits());
             let quality = record.quality_score.map_or_else(String::new, |q| format!(", quality {q}"));
-            let interval = record.interval_said();
+            let interval = record.interval_text();
             format!(
                 "score {score}{}{interval}{quality}",
                 raw.map_or_else(String::new, |raw| format!(" (raw {raw})"))

@@ -8,7 +8,7 @@ use super::{CRATES, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 6_950),
+    ("crates/model", "", 6_900),
     ("crates/cpu", "", 7_800),
     ("crates/cuda", "", 7_000),
     ("crates/engine", "", 6_550),

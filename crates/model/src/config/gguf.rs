@@ -205,8 +205,8 @@ impl Reader<'_> {
         size.ok_or_else(|| self.bad(Self::WINDOW, "is missing or 0"))
     }
 
-    /// Layers that slide over a window of this size: all but each so-manieth where the file does not list them;
-    /// without a `period`, the file has to.
+    /// Layers that slide over a window of this size: those that the file lists, else all but each `period`-th
+    /// (none of them for 0). Without a `period`, the file has to list them.
     pub fn windows(&self, size: Option<usize>, period: Option<usize>) -> Result<Windows, Error> {
         let (key, n_layers) = ("attention.sliding_window_pattern", self.n_layers()?);
         if size.is_none() {

@@ -93,7 +93,7 @@ pub const DELTA_NET: Group = &[
     ("ssm_dt.bias", "linear_attn.dt_bias"),
     ("attn_qkv.weight", "linear_attn.in_proj_qkv.weight"),
     ("attn_gate.weight", "linear_attn.in_proj_z.weight"),
-    // Both of these, and both of the next two, in one tensor (Qwen3-Next).
+    // The two above in one tensor, and the two below in another (Qwen3-Next).
     ("ssm_in.weight", "linear_attn.in_proj_qkvz.weight"),
     ("ssm_ba.weight", "linear_attn.in_proj_ba.weight"),
     ("ssm_beta.weight", "linear_attn.in_proj_b.weight"),
@@ -116,16 +116,16 @@ impl Schema {
             Some((layer, part)) => (format!("model.layers.{layer}."), part),
             None => (String::new(), name),
         };
-        let is_it = |known: &str| match known.strip_suffix('*') {
+        let matches = |known: &str| match known.strip_suffix('*') {
             Some(start) => part.starts_with(start),
             None => part == known,
         };
-        let groups = self.tensors.iter().copied().flatten().filter(|(known, _)| {
-            // All others belong to a layer.
-            prefix.is_empty() == (*known == ROPE_FACTORS[0].0)
-        });
+        // The divisors of frequencies are the only tensor of the groups that belongs to no layer.
+        let is_global = |known: &str| known == ROPE_FACTORS[0].0;
+        let groups = self.tensors.iter().copied().flatten();
+        let groups = groups.filter(|(known, _)| prefix.is_empty() == is_global(known));
         let mut names = groups.chain(GLOBAL.iter().filter(|_| prefix.is_empty()));
-        let (_, target) = names.find(|(known, _)| is_it(known))?;
+        let (_, target) = names.find(|(known, _)| matches(known))?;
         Some(if *target == UNUSED { UNUSED.into() } else { format!("{prefix}{target}") })
     }
 }
