@@ -1,8 +1,6 @@
 //! RUBRIC-MQM's questions: the conversation about a segment and the form of its answer, in one scenario and
 //! preset. No model is called and no answer parsed here.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::{Value, json};
 
