@@ -115,11 +115,10 @@ impl Questions {
         let Some(file) = self.templates.files.schema else { return Ok(ResponseFormat::Text) };
         let schema = serde_json::from_str(&self.schema(file, cue)?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
-        let texts = [("source", texts.source), ("translation", texts.target)];
         // Without a cue, a `<v>` in a text is the text's own, and is shown.
         let shown = |text: &str| if cue == Cue::Marked { unmarked(text) } else { text.to_owned() };
-        let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), shown(text))).into();
-        Ok(form_about(schema, texts))
+        let [source, target] = [texts.source, texts.target].map(shown);
+        Ok(form_about(schema, [("source", &source), ("translation", &target)]))
     }
 
     fn schema(&self, file: File, cue: Cue) -> Result<String, Error> {
