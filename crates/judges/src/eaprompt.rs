@@ -37,13 +37,13 @@
 //!   presets the verdict is `truncated`.
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, in_parallel,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    answers::form_about,
+    confidence, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
@@ -193,10 +193,8 @@ impl EaPrompt {
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let preset = settings.preset;
         check_options(settings, options)?;
-        if *options.is_detailed {
-            let reason = "`demo=detailed` is about the authors' examples; hint: use preset `code`";
-            return Err(setup::Error::Conflict(reason.into()));
-        }
+        let not_ours = "`demo=detailed` is about the authors' examples; hint: use preset `code`";
+        setup::reject(&[(*options.is_detailed, not_ours)])?;
         let counting = options.counting();
         let has_shots = match *options.shots {
             ExampleSet::Auto => counting == Counting::Within || settings.shots.is_some(),
@@ -295,28 +293,16 @@ impl EaPrompt {
     }
 
     fn question(&self, texts: Texts, from_template: bool) -> Result<String, Error> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            #[serde(flatten)]
-            texts: Texts<'a>,
-            from_template: bool,
-            /// `paper`: the model computes the score.
-            scored: bool,
-            w_major: String,
-            schema: Option<String>,
-        }
         let schema = match self.preset {
             Preset::Strict => Some(self.prompts.render(SCHEMA, ())?.trim_end().to_owned()),
             Preset::Paper | Preset::Code => None,
         };
-        let is_one_step = self.counting == Counting::Within;
-        let query = Query {
-            texts,
-            from_template,
-            scored: is_one_step && self.preset == Preset::Paper,
-            w_major: self.w_major.to_string(),
-            schema,
-        };
+        let mut query = json!(texts);
+        query["from_template"] = json!(from_template);
+        // In `paper` the model computes the score.
+        query["scored"] = json!(self.counting == Counting::Within && self.preset == Preset::Paper);
+        query["w_major"] = json!(self.w_major.to_string());
+        query["schema"] = json!(schema);
         self.prompts.render(QUESTION, query)
     }
 
@@ -360,9 +346,7 @@ impl EaPrompt {
         }
         let schema = serde_json::from_str(&self.prompts.render(SCHEMA, ())?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not valid JSON: {e}", SCHEMA.name)))?;
-        let texts = [("translation", &segment.hypothesis), ("source", &segment.source)];
-        let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), text.clone())).into();
-        Ok(super::answers::form_about(schema, texts))
+        Ok(form_about(schema, [("translation", &segment.hypothesis), ("source", &segment.source)]))
     }
 }
 
@@ -398,14 +382,13 @@ impl<'a> Texts<'a> {
 /// # Errors
 /// [`setup::Error::Conflict`].
 pub fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
-    let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    if settings.weights.is_some() {
-        return conflict("eaprompt weighs by its option `w-major`; hint: leave the weights out");
-    }
-    if *options.is_one_step && options.is_listed.is_given {
-        return conflict("`count` is an option of two steps; hint: leave it out, or use steps=2");
-    }
-    Ok(())
+    setup::reject(&[
+        (settings.weights.is_some(), "eaprompt weighs by its option `w-major`; hint: leave the weights out"),
+        (
+            *options.is_one_step && options.is_listed.is_given,
+            "`count` is an option of two steps; hint: leave it out, or use steps=2",
+        ),
+    ])
 }
 
 /// The errors of a `strict` answer.

@@ -1,8 +1,6 @@
 //! Errors in JSON, as in the FSP paper's prompts: the schema that is shown, the form that is enforced, shots
 //! written as answers, and the reader of answers. No model is called here.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -111,11 +109,7 @@ impl AnswerFormat {
         let rendered = self.render(prompts, file, max_errors)?;
         let schema: Value = serde_json::from_str(&rendered)
             .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))?;
-        let texts = BTreeMap::from([
-            ("source".to_owned(), source.to_owned()),
-            (self.target.tag().into(), target.into()),
-        ]);
-        Ok(form_about(schema, texts))
+        Ok(form_about(schema, [("source", source), (self.target.tag(), target)]))
     }
 
     fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
@@ -313,6 +307,8 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::{Settings, shots};
 

@@ -1,8 +1,6 @@
 //! RUBRIC-MQM's questions: the conversation about a segment and the form of its answer, in one scenario and
 //! preset. No model is called and no answer parsed here.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -115,11 +113,10 @@ impl Questions {
         let Some(file) = self.templates.files.schema else { return Ok(ResponseFormat::Text) };
         let schema = serde_json::from_str(&self.schema(file, cue)?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
-        let texts = [("source", texts.source), ("translation", texts.target)];
         // Without a cue, a `<v>` in a text is the text's own, and is shown.
         let shown = |text: &str| if cue == Cue::Marked { unmarked(text) } else { text.to_owned() };
-        let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), shown(text))).into();
-        Ok(form_about(schema, texts))
+        let [source, target] = [texts.source, texts.target].map(shown);
+        Ok(form_about(schema, [("source", &source), ("translation", &target)]))
     }
 
     fn schema(&self, file: File, cue: Cue) -> Result<String, Error> {
