@@ -39,6 +39,7 @@ FAMILIES = [
     "glm4_moe",
     "gemma2",
     "hunyuan_v1_dense",
+    "seed_oss",
     "ministral3",
     "qwen3_5_text",
     "qwen3_5_moe_text",
@@ -55,7 +56,16 @@ def defaults(cls):
     own = [field for field in fields(cls) if field.name not in base]
     missing = [field.name for field in own if field.default is MISSING]
     assert not missing, f"{cls.__name__}: {missing} have no plain default"
-    return {field.name: field.default for field in own}
+    return {field.name: field.default for field in own} | rope(cls)
+
+
+def rope(cls):
+    """The rope of a class where the file has none, unless it is a plain one with the class's base."""
+    found = cls().rope_parameters
+    found = {key: value for key, value in found.items() if key != "type"}  # another name of `rope_type`
+    if found == {"rope_type": "default", "rope_theta": cls.default_theta} or isinstance(cls.default_theta, dict):
+        return {}
+    return {"rope_parameters": found}
 
 
 def described(model_type):

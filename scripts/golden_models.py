@@ -372,6 +372,28 @@ model(
     q_norm=weights("query_layernorm.weight", 1.0),
     k_norm=weights("key_layernorm.weight", 1.0),
 )
+# The output's switch is of its own; heads * head_dim (64) is not the hidden size (32), as in the 36B file.
+model(
+    "seed-oss",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["SeedOssForCausalLM"],
+        "model_type": "seed_oss",
+        "head_dim": 16,
+        "rope_theta": 10000000.0,
+        "rope_scaling": {"rope_type": "default"},
+        "tie_word_embeddings": False,
+        "attention_bias": True,
+        "attention_out_bias": False,
+        "mlp_bias": False,
+        "residual_dropout": 0.1,
+        "attention_dropout": 0.1,
+    },
+    q_bias=weights("q_proj.bias", 0.0),
+    v_bias=weights("v_proj.bias", 0.0),
+    rope_theta={"rope_theta": 10000.0},
+)
 # The second sequence is past two of the 48 positions of pretraining.
 MINISTRAL_ROPE = {
     "type": "yarn",

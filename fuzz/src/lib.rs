@@ -20,7 +20,7 @@ use tribunal::{
     judges::{Panel, Preset, Settings, probe::fit::Fit, registry},
     llm::{Chat, Error, Finish, Layout, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource},
     meta,
-    model::{Adapter, Weights, config},
+    model::{Adapter, Weights, families},
     mqm::raters,
     run,
     segment::{Lang, Segment, read},
@@ -71,7 +71,7 @@ pub fn tokenizer(bytes: &[u8]) {
 /// A `config.json`.
 pub fn config(bytes: &[u8]) {
     if let Ok(json) = serde_json::from_slice(bytes)
-        && let Ok(config) = config::from_json("config.json", &json)
+        && let Ok(config) = families::from_json("config.json", &json)
     {
         for attention in config.attentions() {
             let _ = attention.rope.frequencies(attention.rotary_dim);

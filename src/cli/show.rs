@@ -38,7 +38,7 @@ pub struct Args {
     pub only_system: bool,
     /// Print only examples of what the judge found: its most certain errors, or else the sources whose
     /// translations it scores furthest apart
-    #[arg(long, conflicts_with_all = ["segment", "only_system", "format"])]
+    #[arg(long, conflicts_with_all = ["segment", "only_system", "format", "json"])]
     pub examples: bool,
     #[command(flatten)]
     pub printed: Printed,

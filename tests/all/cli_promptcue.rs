@@ -8,7 +8,7 @@ use tribunal::{
     cli,
     judges::{
         Model, Panel, Preset, registry,
-        rubric_mqm::{Options, RubricMqm, Texts},
+        rubric_mqm::{Options, Texts},
     },
     llm::{ResponseFormat, Sampling},
     replication::promptcue::{ScoreOptions, answers::Answer, gold::Cue, labels::ERRORS, score::score},
@@ -115,10 +115,10 @@ fn promptcue_shows_marks_and_asks_about_them() {
     insta::assert_snapshot!("rubric_promptcue", text);
 }
 
-fn judge(scenario: &str, preset: Preset) -> RubricMqm {
+fn judge(scenario: &str, preset: Preset) -> tribunal::replication::rubric_mqm::Classifier {
     let method = registry::find("rubric-mqm").unwrap();
     let options = method.parse_options(&format!("scenario={scenario}")).unwrap();
-    RubricMqm::new(&settings(preset), &Options::read(&options)).unwrap()
+    tribunal::replication::rubric_mqm::Classifier::new(&settings(preset), &Options::read(&options)).unwrap()
 }
 
 /// At any mark, every category is allowed for a span of either text: the form of an answer does not tell an

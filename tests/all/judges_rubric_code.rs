@@ -5,7 +5,7 @@ use regex::Regex;
 use tribunal::{
     judges::{
         Panel, Preset, registry,
-        rubric_mqm::{Options, RubricMqm, Texts},
+        rubric_mqm::{Options, Texts},
         setup::Reference,
     },
     llm::{Chat, Message, ResponseFormat, Sampling},
@@ -93,7 +93,7 @@ fn code_sends_the_bytes_of_the_published_code() {
 fn asked_about_marks(options: &str, segment: &Segment) -> Chat {
     let options = registry::find("rubric-mqm").unwrap().parse_options(options).unwrap();
     let asked = Options::read(&options);
-    let judge = RubricMqm::new(&settings(Preset::Code), &asked).unwrap();
+    let judge = tribunal::replication::rubric_mqm::Classifier::new(&settings(Preset::Code), &asked).unwrap();
     let texts = Texts {
         source_lang: "English",
         source: &segment.source,

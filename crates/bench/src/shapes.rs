@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Error;
 use crate::{
     engine::{self, Engine, Options, tokenizer::Tokenizer},
-    model::{Config, Weights, config::from_json, weights::Format},
+    model::{Config, Weights, families::from_json, weights::Format},
 };
 
 static SHAPES: LazyLock<Map<String, Value>> = LazyLock::new(|| {

@@ -16,7 +16,7 @@ use super::{
     states::States,
 };
 use tribunal_model::{
-    Config, Error, KvType, Weights,
+    Config, Error, KvType, Result, Weights,
     angles::Angles,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
@@ -113,7 +113,7 @@ impl Cpu {
     }
 
     /// Adds the output of a half layer to the stream.
-    fn add(&mut self, x: &mut Floats, mut y: Vec<f32>, after: &After<'_, Vec<f32>>) -> Result<Floats, Error> {
+    fn add(&mut self, x: &mut Floats, mut y: Vec<f32>, after: &After<'_, Vec<f32>>) -> Result<Floats> {
         let (isa, norm) = (self.compute.tier, after.norm.map(|weight| (weight.as_slice(), self.eps())));
         norm::add(isa, &mut x.values, &mut y, x.width, norm);
         // A factor of 1 changes no bit.
@@ -137,13 +137,13 @@ impl Cpu {
 }
 
 impl Runtime for Cpu {
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<()> {
         self.cache = Cache::new(&self.config, n_blocks, kv);
         self.n_blocks = n_blocks;
         Ok(())
     }
 
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error> {
+    fn reserve_states(&mut self, n_slots: usize) -> Result<()> {
         self.states = States::new(&self.config, n_slots);
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Runtime for Cpu {
         }
     }
 
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error> {
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
         let isa = self.compute.tier;
         Ok(self
             .rows_of_logits()
@@ -172,7 +172,7 @@ impl Runtime for Cpu {
             .collect())
     }
 
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
         let of_row = |&(row, ids): &(usize, &[u32])| {
             let logits = self.logits.chunks_exact(self.config.vocab).nth(row);
             logits.and_then(|logits| sampler::logprobs(logits, ids, self.compute.tier))
@@ -180,7 +180,7 @@ impl Runtime for Cpu {
         Ok(rows.par_iter().map(of_row).collect())
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
+    fn logits(&self) -> Result<Vec<Vec<f32>>> {
         Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
     }
 
@@ -204,41 +204,36 @@ impl Backend for Cpu {
     type Experts = Experts;
     type DeltaNet = DeltaNet;
 
-    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error> {
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(values)
     }
 
-    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, Error> {
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table> {
         Table::load(weights, name, shape, self.compute)
     }
 
-    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error> {
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear> {
         Linear::load(weights, matrices, self.compute)
     }
 
-    fn experts(
-        &self,
-        weights: &Weights,
-        module: &str,
-        experts: &config::Experts,
-    ) -> Result<Self::Experts, Error> {
+    fn experts(&self, weights: &Weights, module: &str, experts: &config::Experts) -> Result<Self::Experts> {
         Experts::load(weights, module, (experts, self.config.hidden), self.compute)
     }
 
-    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, Error> {
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         let taps = self.config.delta_net.as_ref().map_or(0, |delta| delta.conv);
         Ok(DeltaNet::new(weights, taps))
     }
 
-    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error> {
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
         Ok(Linear::tied(table))
     }
 
-    fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error> {
+    fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<()> {
         linear.adapt(parts)
     }
 
-    fn begin(&mut self, step: Step) -> Result<StepStatus, Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus> {
         self.noted.clear();
         step.check(self.n_blocks, self.config.vocab)?;
         self.runs = step.runs();
@@ -264,7 +259,7 @@ impl Backend for Cpu {
         Ok(StepStatus::Execute)
     }
 
-    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error> {
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream> {
         let mut values = table.rows(&self.step.tokens);
         if let Some(scale) = self.config.embedding_scale {
             for x in &mut values {
@@ -274,11 +269,11 @@ impl Backend for Cpu {
         Ok(Floats { values, width: self.config.hidden })
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, Error> {
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
         Ok(Floats { values: norm::rows(self.compute.tier, &x.values, weight, self.eps()), width: x.width })
     }
 
-    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error> {
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product> {
         let m = x.n_rows();
         let parts = w.forward(&x.values, m, &self.adapted, self.compute);
         Ok(parts.into_iter().map(|values| Floats { width: values.len() / m.max(1), values }).collect())
@@ -290,7 +285,7 @@ impl Backend for Cpu {
         h: &Self::Input,
         w: &Self::Linear,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, Error> {
+    ) -> Result<Self::Input> {
         let product = w.forward(&h.values, h.n_rows(), &self.adapted, self.compute).pop().unwrap_or_default();
         self.add(x, product, &after)
     }
@@ -302,7 +297,7 @@ impl Backend for Cpu {
         qkv: &Self::Linear,
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
-    ) -> Result<Self::Queries, Error> {
+    ) -> Result<Self::Queries> {
         let mut qkv = self.product(h, qkv)?;
         let gate = if self.config.gated_attention { qkv.pop() } else { None };
         let Ok([mut q, mut k, mut v]) = <[Floats; 3]>::try_from(qkv) else {
@@ -330,7 +325,7 @@ impl Backend for Cpu {
         &mut self,
         x: Self::Stream,
         queries: Self::Queries,
-    ) -> Result<(Self::Stream, Self::Queries), Error> {
+    ) -> Result<(Self::Stream, Self::Queries)> {
         if self.wanted.rows.len() == self.all.rows.len() {
             return Ok((x, queries));
         }
@@ -347,7 +342,7 @@ impl Backend for Cpu {
         rows: Rows,
         kind: AttentionKind,
         sinks: Option<&Self::Vector>,
-    ) -> Result<Self::Input, Error> {
+    ) -> Result<Self::Input> {
         let places = if rows == Rows::Wanted { &self.wanted } else { &self.all };
         let Queries { values: queries, gate } = queries;
         let tile = attention::Queries { values: &queries.values, rows: &places.rows, order: &places.order };
@@ -369,7 +364,7 @@ impl Backend for Cpu {
         h: &Self::Input,
         projections: &Self::Linear,
         delta_net: &Self::DeltaNet,
-    ) -> Result<Self::Input, Error> {
+    ) -> Result<Self::Input> {
         let parts = self.product(h, projections)?;
         let (Ok([qkv, z, mut beta, times]), Some(shape)) =
             (<[Floats; 4]>::try_from(parts), &self.config.delta_net)
@@ -384,7 +379,7 @@ impl Backend for Cpu {
         Ok(Floats { values: gate, width })
     }
 
-    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error> {
+    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input> {
         let gate_up = self.product(x, gate_up)?; // [rows, 2 intermediate]
         let Ok([mut gate, up]) = <[Floats; 2]>::try_from(gate_up) else {
             return Err(Error::Step("expected the fused gate and up projections".into()));
@@ -401,7 +396,7 @@ impl Backend for Cpu {
         h: &Self::Input,
         experts: &Self::Experts,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, Error> {
+    ) -> Result<Self::Input> {
         let sums = self.mixed(experts, h, &h.values);
         self.add(x, sums, &after)
     }
@@ -411,7 +406,7 @@ impl Backend for Cpu {
         x: &mut Self::Stream,
         Beside { gated, down, experts, norms }: Beside<'_, Self>,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, Error> {
+    ) -> Result<Self::Input> {
         let (input, router) = (self.norm(x, &norms.input)?, self.norm(x, &norms.router)?);
         let mut sums = self.mixed(experts, &input, &router.values);
         let dense = down.forward(&gated.values, gated.n_rows(), &self.adapted, self.compute);
@@ -422,21 +417,21 @@ impl Backend for Cpu {
         self.add(x, both, &after)
     }
 
-    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error> {
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>> {
         Ok(x.values.clone())
     }
 
-    fn note(&mut self, x: &Self::Stream) -> Result<(), Error> {
+    fn note(&mut self, x: &Self::Stream) -> Result<()> {
         let row = |&row: &u32| &x.values[row as usize * x.width..][..x.width];
         self.noted.push(self.step.noted.iter().flat_map(row).copied().collect());
         Ok(())
     }
 
-    fn noted(&mut self) -> Result<Vec<Vec<f32>>, Error> {
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>> {
         Ok(std::mem::take(&mut self.noted))
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus> {
         self.logits = logits.into_iter().next().map(|logits| logits.values).unwrap_or_default();
         if let Some(cap) = self.config.logit_softcap {
             let isa = self.compute.tier;

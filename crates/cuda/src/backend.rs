@@ -46,7 +46,7 @@ use super::{
     weights::{Linear, Table, embed_kernel},
 };
 use tribunal_model::{
-    self as model, Config, Weights,
+    Config, Result, Weights,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
     },
@@ -226,51 +226,46 @@ impl Backend for Cuda {
     type Experts = Experts;
     type DeltaNet = DeltaNet;
 
-    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(self.upload().floats(&values)?)
     }
 
-    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, model::Error> {
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table> {
         Table::load(weights, name, shape, self.shard, &mut self.upload())
     }
 
-    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear> {
         let delta_net = self.config.delta_net.as_ref();
         let linear = Linear::load(weights, matrices, self.shard, delta_net, &mut self.upload())?;
         self.add_linear(&linear);
         Ok(linear)
     }
 
-    fn experts(
-        &self,
-        weights: &Weights,
-        module: &str,
-        experts: &config::Experts,
-    ) -> Result<Self::Experts, model::Error> {
+    fn experts(&self, weights: &Weights, module: &str, experts: &config::Experts) -> Result<Self::Experts> {
         let shape = (experts, self.config.hidden);
         let experts = Experts::load(weights, module, shape, self.shard, &mut self.upload())?;
         self.add_experts(&experts);
         Ok(experts)
     }
 
-    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         self.delta_net_weights(&weights)
     }
 
-    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
         let linear = Linear::tied(table);
         self.add_linear(&linear);
         Ok(linear)
     }
 
-    fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
+    fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<()> {
         self.forget_recordings(); // they name a table that moves
         to.adapters.push(parts, &to.outputs, &mut self.upload())?;
         self.adapts(to);
         Ok(())
     }
 
-    fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus> {
         self.expect(&step)?;
         let plan = self.plan(&step);
         self.start(plan)?;
@@ -282,7 +277,7 @@ impl Backend for Cuda {
         Ok(StepStatus::Replayed)
     }
 
-    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream> {
         let n = self.plan.n_rows;
         let out = self.values(Slot::Stream, n, 4 * table.k)?;
         let pointers = [table.memory.at(), self.plan.tokens.from(self.numbers()?), out.at()];
@@ -296,11 +291,11 @@ impl Backend for Cuda {
         Ok(out)
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, model::Error> {
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
         Ok(self.residual_norm(x, (Add::Nothing, 1.0), weight)?)
     }
 
-    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product> {
         let y = self.values(Slot::Product, x.n_rows, 4 * w.n)?;
         self.multiply(x, w, (y.at(), w.n), false)?;
         Ok(y)
@@ -312,7 +307,7 @@ impl Backend for Cuda {
         h: &Self::Input,
         w: &Self::Linear,
         After { norm, factor, next }: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         if let Some(weight) = norm {
             let values = &self.product(h, w)?;
             return Ok(self.residual_norm(x, (Add::Normed { values, weight }, factor), next)?);
@@ -331,7 +326,7 @@ impl Backend for Cuda {
         qkv: &Self::Linear,
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
-    ) -> Result<Self::Queries, model::Error> {
+    ) -> Result<Self::Queries> {
         let norms = [norms.q, norms.k, norms.v];
         if norms.iter().all(Option::is_none)
             && let Some(queries) = self.multiply_heads(layer, h, qkv, kind)?
@@ -346,7 +341,7 @@ impl Backend for Cuda {
         &mut self,
         x: Self::Stream,
         queries: Self::Queries,
-    ) -> Result<(Self::Stream, Self::Queries), model::Error> {
+    ) -> Result<(Self::Stream, Self::Queries)> {
         if self.plan.takes_all() {
             return Ok((x, queries));
         }
@@ -360,7 +355,7 @@ impl Backend for Cuda {
         rows: Rows,
         _kind: AttentionKind,
         sinks: Option<&Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         Ok(self.attention(layer, &queries, rows, sinks)?)
     }
 
@@ -370,15 +365,11 @@ impl Backend for Cuda {
         h: &Self::Input,
         projections: &Self::Linear,
         delta_net: &Self::DeltaNet,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         Ok(self.mixed(layer, h, projections, delta_net)?)
     }
 
-    fn gated_product(
-        &mut self,
-        x: &Self::Input,
-        gate_up: &Self::Linear,
-    ) -> Result<Self::Input, model::Error> {
+    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input> {
         Ok(self.gated_of(x, gate_up, self.config.intermediate)?)
     }
 
@@ -388,7 +379,7 @@ impl Backend for Cuda {
         h: &Self::Input,
         experts: &Self::Experts,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         Ok(self.sum_of_experts(x, h, experts, after)?)
     }
 
@@ -397,25 +388,25 @@ impl Backend for Cuda {
         x: &mut Self::Stream,
         beside: Beside<'_, Self>,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         Ok(self.dense_and_experts(x, &beside, &after)?)
     }
 
-    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>> {
         self.here()?;
         let bytes = self.fetch(x.at(), x.n_rows * self.config.hidden * 4)?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
     }
 
-    fn note(&mut self, x: &Self::Stream) -> Result<(), model::Error> {
+    fn note(&mut self, x: &Self::Stream) -> Result<()> {
         Ok(self.gather(x)?)
     }
 
-    fn noted(&mut self) -> Result<Vec<Vec<f32>>, model::Error> {
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>> {
         Ok(self.gathered()?)
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, model::Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus> {
         self.cap_logits(&logits)?;
         if let Some(graphs) = &mut self.graphs
             && graphs.end(logits.at())? == LogitsStatus::Rerun

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
 use tribunal_model::{
-    BLOCK, Config, KvType, Model, Part, Step, Weights,
-    config::from_json,
+    BLOCK, Config, KvType, Model, Part, Result, Step, Weights,
+    families::from_json,
     weights::{Format, seeded::blocks},
 };
 
@@ -169,11 +169,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check(
-        &self,
-        weights: Option<&Weights>,
-        values: Values,
-    ) -> Result<Option<Difference>, tribunal_model::Error> {
+    pub fn check(&self, weights: Option<&Weights>, values: Values) -> Result<Option<Difference>> {
         if let Some(found) = self.check_tensor_core()? {
             return Ok(Some(found));
         }
@@ -303,7 +299,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check_small_layers(&self) -> Result<Option<Difference>, tribunal_model::Error> {
+    pub fn check_small_layers(&self) -> Result<Option<Difference>> {
         if self.capability().0 != 9 {
             return Ok(None);
         }
@@ -327,7 +323,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check_layers(&self, alike: &Weights) -> Result<Option<Difference>, tribunal_model::Error> {
+    pub fn check_layers(&self, alike: &Weights) -> Result<Option<Difference>> {
         let config = alike.config();
         // The second layer has experts, even if the model's first layers are dense.
         let mut config = Config { n_layers: config.n_layers.min(2), ..config.clone() };
@@ -360,7 +356,7 @@ impl Gpu {
 
 /// The logits of every step: prompts side by side, then answers token by token, so that a step comes again
 /// and is recorded.
-fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, tribunal_model::Error> {
+fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>> {
     let blocks_of = |n: usize| (n + ANSWER).div_ceil(BLOCK);
     model.runtime_mut().reserve(PROMPTS.iter().map(|&n| blocks_of(n)).sum(), KvType::Bf16)?;
     let has_states = model.config().delta_net.is_some();

@@ -48,6 +48,8 @@ pub mod quant_layout;
 pub mod tiles;
 pub mod work_tiles;
 
+use tribunal_model::{Decoder, Model, Result, Weights};
+
 /// True if this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");
 
@@ -58,22 +60,16 @@ pub const RECORDED_ROWS: usize = 256;
 ///
 /// # Errors
 /// Tensors that are missing or have no product on a GPU, or too little memory.
-pub fn load(
-    gpu: &Gpu,
-    weights: &tribunal_model::Weights,
-) -> Result<Box<dyn tribunal_model::Model>, tribunal_model::Error> {
-    Ok(Box::new(tribunal_model::Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
+pub fn load(gpu: &Gpu, weights: &Weights) -> Result<Box<dyn Model>> {
+    Ok(Box::new(Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
 }
 
 /// Loads a checkpoint's weights onto several GPUs, each its shard.
 ///
 /// # Errors
 /// Those of [`load`], and a number of GPUs that the model cannot be sharded over.
-pub fn load_on_group(
-    group: &Group,
-    weights: &tribunal_model::Weights,
-) -> Result<Box<dyn tribunal_model::Model>, tribunal_model::Error> {
-    Ok(Box::new(tribunal_model::Decoder::load(weights, ranks::Ranks::new(group, weights.config())?)?))
+pub fn load_on_group(group: &Group, weights: &Weights) -> Result<Box<dyn Model>> {
+    Ok(Box::new(Decoder::load(weights, ranks::Ranks::new(group, weights.config())?)?))
 }
 
 /// Numbers as a sentence lists them: "1, 2 or 4".

@@ -31,7 +31,7 @@ use super::{
     shard::{Shard, SharedHeads},
 };
 use detour::Detour;
-use tribunal_model::{self as model, Config, backend::StepStatus};
+use tribunal_model::{self as model, Config, Result, backend::StepStatus};
 
 /// GPUs with one model's cache and the current step, each with its shard.
 pub struct Ranks {
@@ -83,7 +83,7 @@ impl Ranks {
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over; one of them fails.
-    pub(super) fn new(group: &Group, whole: &Config) -> Result<Self, model::Error> {
+    pub(super) fn new(group: &Group, whole: &Config) -> Result<Self> {
         group.config(whole)?;
         let n_cards = group.gpus().len();
         let open = |(card, gpu): (usize, &super::Gpu)| {
@@ -105,10 +105,7 @@ impl Ranks {
     }
 
     /// Runs a closure on every card.
-    fn each<T, E: Into<model::Error>>(
-        &self,
-        work: impl Fn(usize, &Cuda) -> Result<T, E>,
-    ) -> Result<Vec<T>, model::Error> {
+    fn each<T, E: Into<model::Error>>(&self, work: impl Fn(usize, &Cuda) -> Result<T, E>) -> Result<Vec<T>> {
         let on_card = |(i, card): (usize, &Card)| {
             card.cuda.here().map_err(card.name())?;
             work(i, &card.cuda).map_err(card.name())
@@ -120,7 +117,7 @@ impl Ranks {
     fn each_mut<T, E: Into<model::Error>>(
         &mut self,
         mut work: impl FnMut(usize, &mut Cuda) -> Result<T, E>,
-    ) -> Result<Vec<T>, model::Error> {
+    ) -> Result<Vec<T>> {
         let on_card = |(i, card): (usize, &mut Card)| {
             card.cuda.here().map_err(card.name())?;
             work(i, &mut card.cuda).map_err(card.name())
@@ -129,7 +126,7 @@ impl Ranks {
     }
 
     /// Later work of any card waits for all earlier work of every card.
-    fn synchronize(&self) -> Result<(), model::Error> {
+    fn synchronize(&self) -> Result<()> {
         for card in &self.cards {
             card.done.record(card.cuda.stream()).map_err(failed("an event")).map_err(card.name())?;
         }
@@ -143,7 +140,7 @@ impl Ranks {
     }
 
     /// Launches the current step as a whole, where it was recorded; else begins to record it, if it may be.
-    fn begin_recorded(&mut self) -> Result<StepStatus, model::Error> {
+    fn begin_recorded(&mut self) -> Result<StepStatus> {
         let mut moved = false;
         for card in &mut self.cards {
             moved |= card.cuda.take_moved();
@@ -174,7 +171,7 @@ impl Ranks {
     }
 
     /// Extends a capture that has begun on the first card to the others, which wait for an event of it.
-    fn extend_capture(&self) -> Result<(), model::Error> {
+    fn extend_capture(&self) -> Result<()> {
         let (first, others) = self.cards.split_first().expect("a group has cards");
         first.done.record(first.cuda.stream()).map_err(failed("an event")).map_err(first.name())?;
         for card in others {
@@ -186,7 +183,7 @@ impl Ranks {
 
     /// Joins the other cards to the capture on the first one, which cannot end before: since the last
     /// `synchronize` they are part of it, even without work of their own.
-    fn join_capture(&self) -> Result<(), model::Error> {
+    fn join_capture(&self) -> Result<()> {
         let (first, others) = self.cards.split_first().expect("a group has cards");
         for card in others {
             card.done.record(card.cuda.stream()).map_err(failed("an event")).map_err(card.name())?;
@@ -204,7 +201,7 @@ impl Ranks {
     }
 
     /// Waits until all cards have finished: before memory that another may read is freed.
-    fn finish(&mut self) -> Result<(), model::Error> {
+    fn finish(&mut self) -> Result<()> {
         if let Some(graphs) = &mut self.graphs {
             graphs.abandon();
         }

@@ -17,7 +17,7 @@ use super::{
     weight_upload::WeightUpload,
 };
 use tribunal_model::{
-    self as model, Weights,
+    Result, Weights,
     backend::Matrices,
     config::DeltaNet,
     weights::{Format, seeded::Fill},
@@ -89,12 +89,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(
-        weights: &'a Weights,
-        name: &str,
-        [n, k]: [usize; 2],
-        rows: Range<usize>,
-    ) -> Result<Self, model::Error> {
+    fn new(weights: &'a Weights, name: &str, [n, k]: [usize; 2], rows: Range<usize>) -> Result<Self> {
         if let Some(fill) = weights.fill(name) {
             products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
             return Ok(Self { from: Source::Seed(fill), format: Format::Bf16, n, rows, k });
@@ -182,7 +177,7 @@ impl Linear {
         shard: Shard,
         delta_net: Option<&DeltaNet>,
         upload: &mut WeightUpload,
-    ) -> Result<Self, model::Error> {
+    ) -> Result<Self> {
         let name = |part: &(String, usize)| format!("{}.weight", part.0);
         let sections = shard.sections(matrices, delta_net);
         let find = |(part, sections): (&(String, usize), &Vec<Section>)| {
@@ -191,7 +186,7 @@ impl Linear {
                 let found = Found::new(weights, &name(part), shape, section.outputs.clone())?;
                 Ok(Found { n: section.whole, ..found })
             };
-            sections.iter().map(find).collect::<Result<Vec<_>, model::Error>>()
+            sections.iter().map(find).collect::<Result<Vec<_>>>()
         };
         let found = matrices.parts.iter().zip(&sections).map(find).collect::<Result<Vec<_>, _>>()?;
         let found: Vec<Found<'_>> = found.into_iter().flatten().collect();
@@ -241,7 +236,7 @@ fn bias(
     matrices: Matrices<'_>,
     sections: &[Vec<Section>],
     upload: &mut WeightUpload,
-) -> Result<Option<Memory>, model::Error> {
+) -> Result<Option<Memory>> {
     let name = |part: &(String, usize)| format!("{}.bias", part.0);
     if !matrices.parts.iter().any(|part| weights.contains(&name(part))) {
         return Ok(None);
@@ -266,7 +261,7 @@ impl Table {
         shape: [usize; 2],
         shard: Shard,
         upload: &mut WeightUpload,
-    ) -> Result<Self, model::Error> {
+    ) -> Result<Self> {
         let found = Found::new(weights, name, shape, 0..shape[0])?;
         let outputs = shard.outputs(shape[0], 1);
         let memory = Arc::new(match &found.from {

@@ -135,8 +135,8 @@ pub enum Error {
         "the folder keeps no copy of its input (the first shard and the merged folder do), and the command's own cannot be read"
     )]
     InputNotFound(#[source] Box<Error>),
-    #[error("the input has changed since the run: {there} then, {here} now")]
-    InputChanged { there: Box<InputId>, here: Box<InputId> },
+    #[error("the input has changed since the run: {recorded} then, {present} now")]
+    InputChanged { recorded: Box<InputId>, present: Box<InputId> },
     #[error("`{}` keeps no copy of `{}`, which its command names with `{option}`", folder.display(), file.display())]
     NoCopy { folder: PathBuf, file: PathBuf, option: String },
 

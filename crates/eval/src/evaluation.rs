@@ -99,7 +99,7 @@ impl Input {
     /// The units of a judge's verdicts: the selection, and for a judge of documents the other segments of its
     /// documents.
     fn units(&self, judge: &Judge, seed: u64) -> Selection {
-        run::groups::judged(&self.segments, &self.selection, (judge.grouping, judge.unit), seed)
+        run::groups::judged(&self.segments, &self.selection, judge, seed)
     }
 
     /// The segments among these, some at a time.

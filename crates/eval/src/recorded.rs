@@ -43,7 +43,10 @@ pub struct Changes {
     #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub adapter: Option<PathBuf>,
     /// The model, with its adapter, of one role; may be repeated
-    #[cfg_attr(feature = "clap", arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role)
+    )]
     pub roles: Vec<(Role, String)>,
     /// Groups of segments judged at the same time
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::jobs))]
@@ -85,7 +88,7 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
 #[must_use]
 pub fn located(run: &RunFile, models: &ModelSpec) -> ModelSpec {
     let found = |name: &str| {
-        let there = run.from_there(Path::new(name));
+        let there = run.resolve(Path::new(name));
         if there.exists() { there.display().to_string() } else { lasting(name) }
     };
     mapped(models, found)
@@ -143,18 +146,21 @@ fn reread(run: &RunFile, spec: &Spec) -> Result<Input> {
         .into_iter()
         .flatten()
     {
-        *path = run.from_there(path);
+        *path = run.resolve(path);
     }
     if from.testset.is_none() {
-        from.reference = from.reference.map(|path| run.from_there(&path));
+        from.reference = from.reference.map(|path| run.resolve(&path));
     }
-    from.hypotheses = from.hypotheses.iter().map(|path| run.from_there(path)).collect();
+    from.hypotheses = from.hypotheses.iter().map(|path| run.resolve(path)).collect();
     let Streamed { segments, notes } =
         input::stream_any(&from).map_err(|error| Error::InputNotFound(Box::new(error)))?;
     let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
-    let here = InputId::new(&segments, &selection)?;
-    if here != run.input {
-        return Err(Error::InputChanged { there: Box::new(run.input.clone()), here: Box::new(here) });
+    let present = InputId::new(&segments, &selection)?;
+    if present != run.input {
+        return Err(Error::InputChanged {
+            recorded: Box::new(run.input.clone()),
+            present: Box::new(present),
+        });
     }
     Ok(Input { segments, selection, notes })
 }
@@ -203,7 +209,7 @@ fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool
     if let Some(copy) = materials::copy_of(dir, run, flag)? {
         return Ok(copy);
     }
-    let there = Some(run.from_there(given)).filter(|there| there.exists()).unwrap_or_else(|| given.into());
+    let there = Some(run.resolve(given)).filter(|there| there.exists()).unwrap_or_else(|| given.into());
     if is_allowed || !there.exists() {
         return Ok(there);
     }

@@ -51,7 +51,11 @@ pub struct InputSpec {
     #[cfg_attr(feature = "clap", arg(short, long, visible_alias = "sources", value_name = "FILE"))]
     pub source: Option<PathBuf>,
     /// Translations, one segment per line, one file per system
-    #[cfg_attr(feature = "clap", arg(id = "hypothesis", short = 't', long = "hypothesis", visible_aliases = ["translations", "hypotheses"], value_name = "FILE", num_args = 1..))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(id = "hypothesis", short = 't', long = "hypothesis", value_name = "FILE", num_args = 1..),
+        arg(visible_aliases = ["translations", "hypotheses"])
+    )]
     pub hypotheses: Vec<PathBuf>,
     /// Reference translation, for methods that use one; its name with `--testset`
     #[cfg_attr(feature = "clap", arg(short, long, visible_alias = "references", value_name = "FILE|NAME"))]
@@ -229,7 +233,10 @@ pub struct ModelSpec {
     #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub adapter: Option<PathBuf>,
     /// Another model for one role of an agent pipeline
-    #[cfg_attr(feature = "clap", arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role)
+    )]
     pub roles: Vec<(Role, String)>,
     /// A chat template that replaces the model's own
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]

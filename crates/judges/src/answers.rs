@@ -14,10 +14,12 @@ pub mod rating;
 
 pub mod chances;
 
-/// A JSON form with spans of these texts; those of an empty text are taken out of the schema.
+/// A JSON form with spans of these texts, given by their names; those of an empty text are taken out of the
+/// schema.
 #[must_use]
-pub fn form_about(mut schema: Value, mut texts: BTreeMap<String, String>) -> ResponseFormat {
-    texts.retain(|_, text| !text.is_empty());
+pub fn form_about(mut schema: Value, texts: [(&str, &str); 2]) -> ResponseFormat {
+    let texts = texts.iter().filter(|(_, text)| !text.is_empty());
+    let texts = texts.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     restrict_to(&mut schema, &texts);
     ResponseFormat::Json { schema, texts }
 }

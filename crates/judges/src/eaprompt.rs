@@ -37,49 +37,48 @@
 //!   presets the verdict is `truncated`.
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, in_parallel,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    answers::form_about,
+    confidence, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
     scale::Scale,
     setup::{self, Preset, Reference, Settings, options},
+    shots::Shot,
 };
 use crate::{
     llm::{Chat, ResponseFormat},
     mqm::{ErrorSpan, Repeats, Severity},
     segment::Segment,
 };
-use examples::{Answer, Example, Examples};
+use examples::Examples;
 
-mod examples;
+pub mod examples;
 
-mod list;
+pub mod list;
 
 const QUESTION: File = File { name: "eaprompt/question.j2", text: include_str!("eaprompt/question.j2") };
 const ANSWER: File = File { name: "eaprompt/answer.j2", text: include_str!("eaprompt/answer.j2") };
-const QUESTION_CODE: File = File { name: "eaprompt/code.j2", text: include_str!("eaprompt/code.j2") };
-const ANSWER_CODE: File =
-    File { name: "eaprompt/answer.code.j2", text: include_str!("eaprompt/answer.code.j2") };
-const COUNT: File = File { name: "eaprompt/count.j2", text: include_str!("eaprompt/count.j2") };
+/// The question of stage 2.
+pub const COUNT: File = File { name: "eaprompt/count.j2", text: include_str!("eaprompt/count.j2") };
 const SCHEMA: File = File { name: "eaprompt/schema.json", text: include_str!("eaprompt/schema.json") };
-const SHOTS: File = File { name: "eaprompt/shots.jsonl", text: include_str!("eaprompt/shots.jsonl") };
+/// The example printed in M-MAD.
+pub const SHOTS: File = File { name: "eaprompt/shots.jsonl", text: include_str!("eaprompt/shots.jsonl") };
 const SHOTS_STRICT: File =
     File { name: "eaprompt/shots.strict.jsonl", text: include_str!("eaprompt/shots.strict.jsonl") };
 
-/// Answer tokens of the errors and of the counts, and of both in the authors' code.
+/// Answer tokens of the errors and of the counts.
 const ERRORS_BUDGET: usize = 768;
 const COUNT_BUDGET: usize = 32;
-const CODE_BUDGET: usize = 256;
 
 /// The stages of its calls.
-const IDENTIFY: Stage = Stage::new("identify");
-const COUNT_STAGE: Stage = Stage::new("count");
+pub const IDENTIFY: Stage = Stage::new("identify");
+pub const COUNT_STAGE: Stage = Stage::new("count");
 
 /// Metadata shown by `tribunal methods show eaprompt`.
 pub const METHOD: Method = Method {
@@ -138,7 +137,7 @@ pub struct EaPrompt {
 
 /// Source of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counting {
+pub enum Counting {
     /// Stage 2.
     Prompted,
     /// The errors that stage 1 lists.
@@ -149,11 +148,11 @@ enum Counting {
 
 /// The texts of a question.
 #[derive(Clone, Copy, Serialize)]
-struct Texts<'a> {
-    source: &'a str,
+pub struct Texts<'a> {
+    pub source: &'a str,
     /// `None` in the variant without one.
-    reference: Option<&'a str>,
-    target: &'a str,
+    pub reference: Option<&'a str>,
+    pub target: &'a str,
 }
 
 impl Protocol for EaPrompt {
@@ -164,14 +163,24 @@ impl Protocol for EaPrompt {
 
 impl From<EaPrompt> for Judge {
     fn from(judge: EaPrompt) -> Self {
-        let calls = match (judge.counting, judge.preset) {
-            (Counting::Listed | Counting::Within, _) => Calls::exactly(1),
-            // The first answer is counted whether or not it can be read.
-            (Counting::Prompted, Preset::Code) => Calls::exactly(2),
-            (Counting::Prompted, Preset::Paper | Preset::Strict) => Calls::up_to(2),
+        let calls = match judge.counting {
+            Counting::Listed | Counting::Within => Calls::exactly(1),
+            Counting::Prompted => Calls::up_to(2),
         };
         let provenance = Provenance::of(&judge.prompts).with("shots", judge.examples.to_string());
         Self { calls: Some(calls), ..Self::new(provenance, judge) }
+    }
+}
+
+impl Options {
+    /// The source of the counts.
+    #[must_use]
+    pub fn counting(&self) -> Counting {
+        match (*self.is_one_step, *self.is_listed) {
+            (true, _) => Counting::Within,
+            (_, true) => Counting::Listed,
+            _ => Counting::Prompted,
+        }
     }
 }
 
@@ -183,22 +192,17 @@ impl EaPrompt {
     /// do not go together; a file of examples that cannot be used.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let preset = settings.preset;
-        let counting = match (*options.is_one_step, *options.is_listed) {
-            (true, _) => Counting::Within,
-            (_, true) => Counting::Listed,
-            _ => Counting::Prompted,
-        };
         check_options(settings, options)?;
+        let not_ours = "`demo=detailed` is about the authors' examples; hint: use preset `code`";
+        setup::reject(&[(*options.is_detailed, not_ours)])?;
+        let counting = options.counting();
         let has_shots = match *options.shots {
-            ExampleSet::Auto => {
-                counting == Counting::Within || preset == Preset::Code || settings.shots.is_some()
-            }
+            ExampleSet::Auto => counting == Counting::Within || settings.shots.is_some(),
             shown => settings.has_shots(shown != ExampleSet::None)?,
         };
         let shots_file = has_shots.then_some(if preset == Preset::Strict { SHOTS_STRICT } else { SHOTS });
-        let (question, answer) = layout(preset);
-        let mut files = vec![question];
-        files.extend(answer.filter(|_| has_shots));
+        let mut files = vec![QUESTION];
+        files.extend((has_shots && preset != Preset::Strict).then_some(ANSWER));
         files.extend((counting == Counting::Prompted).then_some(COUNT));
         files.extend((preset == Preset::Strict).then_some(SCHEMA));
         files.extend(shots_file);
@@ -219,9 +223,8 @@ impl EaPrompt {
 
     /// Renders every template once.
     fn try_out(&self) -> Result<(), Error> {
-        let texts = Texts { source: "a", reference: self.shows_reference.then_some("c"), target: "b" };
-        self.question(texts, false)?;
-        self.examples.all().iter().try_for_each(|example| self.example_answer(example).map(drop))?;
+        self.question(Texts::sample(self.shows_reference), false)?;
+        self.examples.all().iter().try_for_each(|shot| self.example_answer(shot).map(drop))?;
         if self.counting == Counting::Prompted { self.count_chat("a").map(drop) } else { Ok(()) }
     }
 
@@ -232,8 +235,7 @@ impl EaPrompt {
         let (answer, named) = self.identify(panel, segment)?;
         let errors = match (self.counting, self.preset) {
             (Counting::Prompted, _) => counted(&named, self.count(panel, &answer)?),
-            (Counting::Within, Preset::Code) => counted(&named, list::last_counts(&answer)?),
-            (Counting::Listed, _) | (Counting::Within, Preset::Strict | Preset::Paper) => named,
+            (Counting::Listed | Counting::Within, _) => named,
         };
         let verdict = self.verdict(segment, errors);
         if (self.counting, self.preset) == (Counting::Within, Preset::Paper) {
@@ -247,17 +249,13 @@ impl EaPrompt {
     fn identify(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
         let chat = self.chat(segment)?;
         let form = self.form(segment)?;
-        let budget = self.errors_budget();
-        let reply = panel.ask(Role::Annotator, IDENTIFY, &panel.question(&chat, &form, budget))?;
-        // The authors' code passes on a cut answer unchanged.
-        let answer =
-            if self.preset == Preset::Code { &reply.text } else { reading::whole(&reply, budget)?.trim() };
+        let budget = self.max_tokens.unwrap_or(ERRORS_BUDGET);
+        let reply = panel.answer(Role::Annotator, IDENTIFY, &panel.question(&chat, &form, budget))?;
+        let answer = reply.text.trim();
         let mut named = match (self.preset, self.counting) {
             (Preset::Strict, _) => read_json(answer)?,
             (_, Counting::Listed) => list::count(answer)?,
-            (Preset::Paper, _) => list::read(answer)?,
-            // The listed errors only mark the text; the counts make the score.
-            (Preset::Code, _) => list::read(answer).unwrap_or_default(),
+            _ => list::read(answer)?,
         };
         confidence::note(&reply, "span", &mut named);
         Ok((answer.to_owned(), named))
@@ -270,91 +268,51 @@ impl EaPrompt {
             Preset::Strict => ResponseFormat::Regex("[1-9]?[0-9], [1-9]?[0-9]".into()),
             Preset::Paper | Preset::Code => ResponseFormat::Text,
         };
-        let own = if self.preset == Preset::Code { CODE_BUDGET } else { COUNT_BUDGET };
-        let budget = self.max_tokens.unwrap_or(own);
-        let reply = panel.ask(Role::Annotator, COUNT_STAGE, &panel.question(&chat, &form, budget))?;
-        match self.preset {
-            Preset::Code => list::counts(&reply.text),
-            Preset::Paper | Preset::Strict => list::counts(reading::whole(&reply, budget)?),
-        }
+        let budget = self.max_tokens.unwrap_or(COUNT_BUDGET);
+        let reply = panel.answer(Role::Annotator, COUNT_STAGE, &panel.question(&chat, &form, budget))?;
+        list::counts(&reply.text)
     }
 
     /// Weighs the errors and sums them up. Counts given by the model are not changed.
     fn verdict(&self, segment: &Segment, errors: Vec<ErrorSpan>) -> Verdict {
         let is_asked = self.counting == Counting::Prompted;
         let repeats = if is_asked { Repeats::Charged } else { self.preset.repeats() };
-        let mut errors = repeats.settled(errors, &segment.source, &segment.hypothesis);
-        for error in &mut errors {
-            error.weight = if error.severity == Severity::Major { self.w_major } else { 1.0 };
-        }
-        // Not `-penalty`: no errors score 0, not -0.
-        let score = 0.0 - errors.iter().map(|e| e.weight).sum::<f64>();
-        Verdict::new(score, errors)
+        weighed(repeats.settled(errors, &segment.source, &segment.hypothesis), self.w_major)
     }
 
     /// The question of stage 1 about a segment, after its examples.
     fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
-        let reference = segment.reference.as_deref().filter(|_| self.shows_reference);
-        if self.shows_reference && reference.is_none() {
-            return Err(Error::Failed("the segment has no reference translation to show".into()));
-        }
-        let texts = Texts { source: &segment.source, reference, target: &segment.hypothesis };
-        let texts = if self.preset == Preset::Code { texts.stripped() } else { texts };
-        let examples = self.examples.of(segment)?;
+        let texts = Texts::of(segment, self.shows_reference)?;
+        let examples = self.examples.of(segment);
         let mut chat = Chat::new();
         for example in &examples {
-            let texts = Texts {
-                source: &example.source,
-                reference: example.reference.as_deref().filter(|_| self.shows_reference),
-                target: &example.target,
-            };
+            let texts = Texts::of_example(example, self.shows_reference);
             chat = chat.user(self.question(texts, false)?).assistant(self.example_answer(example)?);
         }
         Ok(chat.user(self.question(texts, !examples.is_empty())?))
     }
 
     fn question(&self, texts: Texts, from_template: bool) -> Result<String, Error> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            #[serde(flatten)]
-            texts: Texts<'a>,
-            from_template: bool,
-            /// `paper`: the model computes the score; `code`: it gives the counts.
-            scored: bool,
-            counted: bool,
-            w_major: String,
-            schema: Option<String>,
-        }
         let schema = match self.preset {
             Preset::Strict => Some(self.prompts.render(SCHEMA, ())?.trim_end().to_owned()),
             Preset::Paper | Preset::Code => None,
         };
-        let is_one_step = self.counting == Counting::Within;
-        let query = Query {
-            texts,
-            from_template,
-            scored: is_one_step && self.preset == Preset::Paper,
-            counted: is_one_step,
-            w_major: self.w_major.to_string(),
-            schema,
-        };
-        self.prompts.render(layout(self.preset).0, query)
+        let mut query = json!(texts);
+        query["from_template"] = json!(from_template);
+        // In `paper` the model computes the score.
+        query["scored"] = json!(self.counting == Counting::Within && self.preset == Preset::Paper);
+        query["w_major"] = json!(self.w_major.to_string());
+        query["schema"] = json!(schema);
+        self.prompts.render(QUESTION, query)
     }
 
     fn count_chat(&self, errors: &str) -> Result<Chat, Error> {
-        let values = json!({ "errors": errors, "code": self.preset == Preset::Code });
-        Ok(Chat::new().user(self.prompts.render(COUNT, values)?))
+        Ok(Chat::new().user(self.prompts.render(COUNT, json!({ "errors": errors, "code": false }))?))
     }
 
     /// An example's answer in the layout of the preset.
-    fn example_answer(&self, example: &Example) -> Result<String, Error> {
-        let errors = match &example.answer {
-            Answer::Words { errors, counts } if self.counting == Counting::Within => {
-                return Ok(format!("{errors}\n{counts}"));
-            }
-            Answer::Words { errors, .. } => return Ok(errors.clone()),
-            Answer::Errors(errors) => errors,
-        };
+    fn example_answer(&self, example: &Shot) -> Result<String, Error> {
+        let errors = &example.errors;
         let of = |severity: Severity| errors.iter().filter(move |e| e.severity == severity);
         let n = [Severity::Major, Severity::Minor].map(|severity| of(severity).count());
         match self.preset {
@@ -364,12 +322,7 @@ impl EaPrompt {
                 };
                 Ok(json!({ "major": listed(Severity::Major), "minor": listed(Severity::Minor) }).to_string())
             }
-            Preset::Code => {
-                let answer = self.prompts.render(ANSWER_CODE, json!({ "errors": errors }))?;
-                let is_one_step = self.counting == Counting::Within;
-                Ok(if is_one_step { format!("{answer}\n{}, {}", n[0], n[1]) } else { answer })
-            }
-            Preset::Paper => self.prompts.render(ANSWER, self.sum(errors, n)),
+            Preset::Paper | Preset::Code => self.prompts.render(ANSWER, self.sum(errors, n)),
         }
     }
 
@@ -393,51 +346,49 @@ impl EaPrompt {
         }
         let schema = serde_json::from_str(&self.prompts.render(SCHEMA, ())?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not valid JSON: {e}", SCHEMA.name)))?;
-        let texts = [("translation", &segment.hypothesis), ("source", &segment.source)];
-        let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), text.clone())).into();
-        Ok(super::answers::form_about(schema, texts))
-    }
-
-    fn errors_budget(&self) -> usize {
-        let own = if self.preset == Preset::Code { CODE_BUDGET } else { ERRORS_BUDGET };
-        self.max_tokens.unwrap_or(own)
+        Ok(form_about(schema, [("translation", &segment.hypothesis), ("source", &segment.source)]))
     }
 }
 
 impl<'a> Texts<'a> {
-    /// Without the space around them, which the authors' reader of files strips.
-    fn stripped(self) -> Self {
-        let Self { source, reference, target } = self;
-        let strip: fn(&'a str) -> &'a str = reading::strip;
-        Self { source: strip(source), reference: reference.map(strip), target: strip(target) }
+    /// The texts of a segment.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] for a reference that is to be shown and missing.
+    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
+        let reference = segment.reference.as_deref().filter(|_| shows_reference);
+        if shows_reference && reference.is_none() {
+            return Err(Error::Failed("the segment has no reference translation to show".into()));
+        }
+        Ok(Self { source: &segment.source, reference, target: &segment.hypothesis })
+    }
+
+    /// The texts of an example.
+    #[must_use]
+    pub fn of_example(example: &'a Shot, shows_reference: bool) -> Self {
+        let reference = example.reference.as_deref().filter(|_| shows_reference);
+        Self { source: &example.source, reference, target: &example.target }
+    }
+
+    /// Texts for a test rendering of a prompt.
+    #[must_use]
+    pub fn sample(shows_reference: bool) -> Self {
+        Self { source: "a", reference: shows_reference.then_some("c"), target: "b" }
     }
 }
 
-/// The question of a preset, and the answer to its examples if a template writes it.
-fn layout(preset: Preset) -> (File, Option<File>) {
-    match preset {
-        Preset::Paper => (QUESTION, Some(ANSWER)),
-        Preset::Code => (QUESTION_CODE, Some(ANSWER_CODE)),
-        Preset::Strict => (QUESTION, None),
-    }
-}
-
-/// Options that do not go together.
-fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
-    let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    if settings.weights.is_some() {
-        return conflict("eaprompt weighs by its option `w-major`; hint: leave the weights out");
-    }
-    if *options.is_one_step && options.is_listed.is_given {
-        return conflict("`count` is an option of two steps; hint: leave it out, or use steps=2");
-    }
-    if *options.is_detailed && settings.preset != Preset::Code {
-        return conflict("`demo=detailed` is about the authors' examples; hint: use preset `code`");
-    }
-    if *options.is_detailed && *options.is_listed {
-        return conflict("prose lists no errors to count; hint: use demo=itemized or count=asked");
-    }
-    Ok(())
+/// Rejects options that do not go together in any preset.
+///
+/// # Errors
+/// [`setup::Error::Conflict`].
+pub fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+    setup::reject(&[
+        (settings.weights.is_some(), "eaprompt weighs by its option `w-major`; hint: leave the weights out"),
+        (
+            *options.is_one_step && options.is_listed.is_given,
+            "`count` is an option of two steps; hint: leave it out, or use steps=2",
+        ),
+    ])
 }
 
 /// The errors of a `strict` answer.
@@ -461,8 +412,20 @@ fn read_json(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
     Ok(major.into_iter().map(of(Severity::Major)).chain(minor.into_iter().map(of(Severity::Minor))).collect())
 }
 
+/// The verdict on these errors, of which a minor one costs 1.
+#[must_use]
+pub fn weighed(mut errors: Vec<ErrorSpan>, w_major: f64) -> Verdict {
+    for error in &mut errors {
+        error.weight = if error.severity == Severity::Major { w_major } else { 1.0 };
+    }
+    // Not `-penalty`: no errors score 0, not -0.
+    let score = 0.0 - errors.iter().map(|e| e.weight).sum::<f64>();
+    Verdict::new(score, errors)
+}
+
 /// As many errors of each severity as were counted: the first that are named, then errors without a span.
-fn counted(named: &[ErrorSpan], [n_major, n_minor]: [usize; 2]) -> Vec<ErrorSpan> {
+#[must_use]
+pub fn counted(named: &[ErrorSpan], [n_major, n_minor]: [usize; 2]) -> Vec<ErrorSpan> {
     let of = |severity: Severity, n: usize| {
         let unnamed = std::iter::repeat_with(move || ErrorSpan::new("other", "", severity));
         let named: Vec<ErrorSpan> = named.iter().filter(|e| e.severity == severity).cloned().collect();

@@ -192,11 +192,11 @@ impl Fsp {
             target: Target::Segment,
         };
         let (seeks_omissions, has_window) = (*options.seeks_omissions, *options.has_window);
-        if !layout.is_strict && (seeks_omissions || has_window || *options.sentences == Sentences::On) {
-            let reason =
-                "`sentences`, `omissions` and `window` go beyond the paper; hint: use preset `strict`";
-            return Err(setup::Error::Conflict(reason.into()));
-        }
+        let is_beyond = seeks_omissions || has_window || *options.sentences == Sentences::On;
+        setup::reject(&[(
+            !layout.is_strict && is_beyond,
+            "`sentences`, `omissions` and `window` go beyond the paper; hint: use preset `strict`",
+        )])?;
         let scoring = *options.scoring;
         scoring.check(settings)?;
         let shots_file = settings.has_shots(*options.has_shots)?.then(|| layout.shots_file());

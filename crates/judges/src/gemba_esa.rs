@@ -44,14 +44,15 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Question, Role, Stage, Verdict,
-    answers::blocks,
-    answers::rating,
+    answers::{
+        blocks,
+        rating::{self, Rating},
+    },
     confidence, expected, in_parallel,
     method::Calls,
     pair::{Pair, PromptPair},
     panel::reasoning::Thought,
     prompt::{File, Prompts},
-    reading,
     scale::Scale,
     setup::{self, GivenOptions, Preset, Reference, Settings, SharedOptions, options},
     shots::{self, Shot},
@@ -270,9 +271,8 @@ impl GembaEsa {
     /// Stage 2: a score that has seen the annotation.
     fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
-        let form = ResponseFormat::Regex("100|[1-9]?[0-9]".into());
-        let answer = self.ask(panel, SCORE_STAGE, panel.question(chat, &form, budget))?.text;
-        rating::number(&answer).ok_or_else(|| reading::unusable(&answer, "not a number from 0 to 100"))
+        let form = ResponseFormat::Regex(rating::PERCENT.into());
+        Rating::Number.read(&self.ask(panel, SCORE_STAGE, panel.question(chat, &form, budget))?.text)
     }
 
     /// The question with the thought before its answer; unchanged without thinking.

@@ -54,8 +54,6 @@ use super::{
     setup::{self, GivenOptions, Granularity, Preset, Settings, options},
 };
 
-pub mod parse;
-
 const SYSTEM: File = File { name: "gemba_mqm/system.j2", text: include_str!("gemba_mqm/system.j2") };
 const TEXT: File = File { name: "gemba_mqm/text.j2", text: include_str!("gemba_mqm/text.j2") };
 const ANSWER: File = File { name: "gemba_mqm/answer.j2", text: include_str!("gemba_mqm/answer.j2") };

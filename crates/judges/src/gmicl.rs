@@ -134,10 +134,10 @@ impl Protocol for Gmicl {
 fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
     let options = Options::read(options);
     let (scoring, quality) = (*options.scoring, *options.quality);
-    if scoring.by_quality() && !quality {
-        let reason = "`score=da` needs the score that `da=off` does not ask for; hint: leave one out";
-        return Err(setup::Error::Conflict(reason.into()));
-    }
+    setup::reject(&[(
+        scoring.by_quality() && !quality,
+        "`score=da` needs the score that `da=off` does not ask for; hint: leave one out",
+    )])?;
     scoring.check(settings)?;
     let is_strict = settings.preset == Preset::Strict;
     let format = AnswerFormat { is_strict, explain: *options.explain, quality, ..FORMAT };

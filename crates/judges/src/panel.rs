@@ -117,18 +117,22 @@ impl Retry {
 }
 
 impl Panel {
+    /// Its models, each once unless it plays several assigned roles.
+    fn models(&self) -> impl Iterator<Item = &Arc<dyn Llm>> {
+        let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
+        std::iter::once(&self.default).chain(others)
+    }
+
     /// Number of token positions that its models have computed so far.
     #[must_use]
     pub fn computed(&self) -> usize {
-        let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
-        self.default.computed() + others.map(|model| model.computed()).sum::<usize>()
+        self.models().map(|model| model.computed()).sum()
     }
 
     /// Results of the steps that its models' devices computed a second time, always in the same order.
     #[must_use]
     pub fn confirmed(&self) -> Vec<Confirmed> {
-        let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
-        std::iter::once(&self.default).chain(others).flat_map(|model| model.confirmed()).collect()
+        self.models().flat_map(|model| model.confirmed()).collect()
     }
 
     /// A panel where one model plays every role.
@@ -161,12 +165,6 @@ impl Panel {
         let assigned = self.assigned.iter().map(|(role, llm)| (*role, wrapped(llm))).collect();
         let default = wrapped(&self.default);
         Self { default, assigned, ..self.clone() }
-    }
-
-    /// The model that plays a role.
-    #[must_use]
-    pub fn model_for(&self, role: Role) -> Arc<dyn Llm> {
-        self.assigned.get(&role).unwrap_or(&self.default).clone()
     }
 
     /// This panel with an empty record, for one group.
@@ -202,15 +200,14 @@ impl Panel {
 
     /// The model that plays a role.
     #[must_use]
-    pub fn llm(&self, role: Role) -> &dyn Llm {
-        self.assigned.get(&role).unwrap_or(&self.default).as_ref()
+    pub fn llm(&self, role: Role) -> &Arc<dyn Llm> {
+        self.assigned.get(&role).unwrap_or(&self.default)
     }
 
     /// True if one model plays both roles, so that their prompts share a prefix.
     #[must_use]
     pub fn is_one_model(&self, a: Role, b: Role) -> bool {
-        let model = |role: Role| self.assigned.get(&role).unwrap_or(&self.default);
-        Arc::ptr_eq(model(a), model(b))
+        Arc::ptr_eq(self.llm(a), self.llm(b))
     }
 
     /// A question at the panel's sampling, with a budget of the judge's own.

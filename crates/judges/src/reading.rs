@@ -1,9 +1,6 @@
 //! Checks that every judge makes before it reads an answer: it must be complete, no refusal, and JSON where
 //! JSON was requested. Layouts of single methods are read in the methods.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde::de::DeserializeOwned;
 
 use super::Error;
@@ -53,24 +50,6 @@ pub fn strip_start(text: &str) -> &str {
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
-
-/// A text whose decimal digits of any script are written in ASCII.
-#[must_use]
-pub fn ascii_digits(text: &str) -> String {
-    let is_digit = |c: char| DIGIT.is_match(c.encode_utf8(&mut [0; 4]));
-    let ascii = |c: char| {
-        if c.is_ascii() || !is_digit(c) {
-            return c;
-        }
-        // Digits stand in rows of ten, from zero on.
-        let before = (1..).map_while(|n| char::from_u32(u32::from(c) - n).filter(|c| is_digit(*c)));
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'][before.count() % 10]
-    };
-    text.chars().map(ascii).collect()
-}
-
-static DIGIT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\d").expect("the pattern is a constant that compiles"));
 
 /// An answer read as JSON of exactly this type; only white space may surround it.
 ///

@@ -343,11 +343,14 @@ pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result
     let (name, options) = request.split_once(':').unwrap_or((request, ""));
     let method = find(name)?;
     let options = method.parse_options(options)?;
-    if !method.presets.contains(&settings.preset) {
+    let program = programs.iter().find(|program| program.method == method.name);
+    let has_preset = |preset: &&Preset| **preset != Preset::Code || program.is_some();
+    let presets: Vec<Preset> = method.presets.iter().filter(has_preset).copied().collect();
+    if !presets.contains(&settings.preset) {
         return Err(setup::Error::Value {
             option: format!("the preset of `{}`", method.name),
             value: settings.preset.to_string(),
-            known: setup::either(method.presets.iter().map(|p| p.name())),
+            known: setup::either(presets.iter().map(|preset| preset.name())),
         });
     }
     if let Some(asked) = settings.granularity.filter(|g| !method.granularities.contains(g)) {
@@ -357,7 +360,6 @@ pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result
             known: setup::either(method.granularities.iter().map(|g| g.name())),
         });
     }
-    let program = programs.iter().find(|program| program.method == method.name);
     let build = match program.filter(|_| settings.preset == Preset::Code) {
         Some(program) => program.build,
         None => method.build,

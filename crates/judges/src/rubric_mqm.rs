@@ -49,8 +49,9 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, gemba_mqm,
-    in_parallel,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    answers::blocks::printed,
+    confidence, in_parallel,
     method::Calls,
     reading,
     scale::{Scale, ScaleOf, Unit},
@@ -64,15 +65,13 @@ use crate::{
 
 pub mod scenario;
 
-mod files;
+pub mod files;
 
-mod questions;
+pub mod questions;
 
 mod entries;
 
 pub mod lines;
-
-pub mod code;
 
 pub use scenario::Scenario;
 
@@ -80,10 +79,10 @@ use entries::{EntryFormat, JsonEntry, Level};
 use questions::Questions;
 
 /// Answer tokens of one question; the published code's.
-const BUDGET: usize = 1024;
+pub const BUDGET: usize = 1024;
 
 /// The stages of its calls.
-const ANNOTATE: Stage = Stage::new("annotate");
+pub const ANNOTATE: Stage = Stage::new("annotate");
 
 /// Metadata shown by `tribunal methods show rubric-mqm`.
 pub const METHOD: Method = Method {
@@ -192,7 +191,7 @@ impl RubricMqm {
     /// The errors of [`super::registry::build`], and options that do not go together.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let (scenario, is_mean) = (*options.scenario, *options.is_mean);
-        check(settings, scenario, is_mean)?;
+        check_weights(settings, scenario)?;
         Ok(Self {
             questions: Questions::load(settings, options)?,
             scenario,
@@ -223,21 +222,9 @@ impl RubricMqm {
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let answer = &reply.text;
         let (source, target) = (&segment.source, &segment.hypothesis);
-        let mut errors = self.read(answer, source, target)?;
+        let mut errors = self.read(answer)?;
         confidence::note(&reply, "span", &mut errors);
-        if self.preset == Preset::Code {
-            restore(&mut errors, source, target);
-        }
         errors = self.preset.repeats().settled(errors, source, target);
-        if self.preset == Preset::Code {
-            let raw = code::score(&errors, self.scenario);
-            let score = if self.scenario.scale().is_none() { 0.0 - raw } else { raw };
-            // On the scale of the score.
-            for error in &mut errors {
-                error.weight /= 100.0;
-            }
-            return Ok(Verdict { raw, ..Verdict::new(score, errors) });
-        }
         if self.scenario.scale().is_none() {
             self.weights.weigh(&mut errors);
         }
@@ -270,11 +257,10 @@ impl RubricMqm {
     }
 
     /// The errors of an answer; on a scale their weights are their points.
-    fn read(&self, answer: &str, source: &str, target: &str) -> Result<Vec<ErrorSpan>, Error> {
+    fn read(&self, answer: &str) -> Result<Vec<ErrorSpan>, Error> {
         match (self.preset, self.scenario.scale()) {
-            (Preset::Code, _) => Ok(code::read(answer, self.scenario)),
-            (Preset::Paper, None) => gemba_mqm::parse::read(answer, source, target),
-            (Preset::Paper, Some(scale)) => {
+            (Preset::Paper | Preset::Code, None) => printed::read_any(answer),
+            (Preset::Paper | Preset::Code, Some(scale)) => {
                 let entries = lines::read(answer, scale.max())?;
                 Ok(entries.iter().map(|e| self.scaled(e.category, e.span, e.points)).collect())
             }
@@ -313,7 +299,18 @@ impl RubricMqm {
 }
 
 impl<'a> Texts<'a> {
-    fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
+    /// Texts for a test rendering of a prompt.
+    #[must_use]
+    pub fn sample(shows_reference: bool) -> Self {
+        let reference = shows_reference.then_some("c");
+        Self { source_lang: "", source: "a", target_lang: "", target: "b", reference }
+    }
+
+    /// The texts of a segment.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] for a reference that is to be shown and missing.
+    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
         let reference = segment.reference.as_deref().filter(|_| shows_reference);
         if shows_reference && reference.is_none() {
             return Err(Error::Failed("the segment has no reference translation to show".into()));
@@ -334,65 +331,11 @@ pub fn unmarked(text: &str) -> String {
     text.replace("<v>", "").replace("</v>", "")
 }
 
-/// Restores the marks of the texts in spans of texts that were shown without them.
-fn restore(errors: &mut [ErrorSpan], source: &str, target: &str) {
-    let is_marked = |text: &str| text.contains("<v>") || text.contains("</v>");
-    for error in errors.iter_mut().filter(|_| is_marked(source) || is_marked(target)) {
-        let is_verbatim = source.contains(&error.span) || target.contains(&error.span);
-        if let Some(span) = [target, source].into_iter().find_map(|text| with_marks(text, &error.span))
-            && !is_verbatim
-        {
-            error.span = span.to_owned();
-        }
-    }
-}
-
-/// The part of a text that equals this span without marks.
-fn with_marks<'t>(text: &'t str, span: &str) -> Option<&'t str> {
-    let (mut bare, mut places, mut at) = (String::new(), Vec::new(), 0);
-    while let Some(c) = text[at..].chars().next() {
-        if let Some(mark) = ["<v>", "</v>"].into_iter().find(|mark| text[at..].starts_with(mark)) {
-            at += mark.len();
-            continue;
-        }
-        // The offset of each byte of the bare text.
-        places.extend(std::iter::repeat_n(at, c.len_utf8()));
-        bare.push(c);
-        at += c.len_utf8();
-    }
-    let start = bare.find(span).filter(|_| !span.is_empty())?;
-    let last = span.chars().next_back()?.len_utf8();
-    Some(&text[places[start]..places[start + span.len() - last] + last])
-}
-
-/// Options that do not go together.
-fn check(settings: &Settings, scenario: Scenario, is_mean: bool) -> Result<(), setup::Error> {
-    let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    let has_points = scenario.scale().is_some();
-    if settings.weights.is_some() && (has_points || settings.preset == Preset::Code) {
-        return conflict(
-            "rubric-mqm weighs errors only in scenarios without points, and not in preset `code`; hint: leave the weights out",
-        );
-    }
-    if is_mean && settings.preset == Preset::Code {
-        return conflict(
-            "the published code sums the points; hint: leave `score=mean` out, or use preset `paper` or `strict`",
-        );
+/// Rejects weights where errors have points.
+fn check_weights(settings: &Settings, scenario: Scenario) -> Result<(), setup::Error> {
+    if settings.weights.is_some() && scenario.scale().is_some() {
+        let reason = "rubric-mqm weighs errors only in scenarios without points, and not in preset `code`; hint: leave the weights out";
+        return Err(setup::Error::Conflict(reason.into()));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_marks;
-
-    #[test]
-    fn spans_with_the_marks_of_the_text() {
-        let text = "Das <v>ist</v> ein </v>Täg<v>, ja.";
-        assert_eq!(with_marks(text, "ist ein Täg"), Some("ist</v> ein </v>Täg"));
-        assert_eq!(with_marks(text, "Das ist"), Some("Das <v>ist"));
-        assert_eq!(with_marks(text, "Täg, ja."), Some("Täg<v>, ja."));
-        assert_eq!(with_marks(text, "Tag"), None);
-        assert_eq!(with_marks(text, ""), None);
-    }
 }

@@ -27,6 +27,12 @@ pub struct Shot {
     pub reference: Option<String>,
 }
 
+impl AsRef<Shot> for Shot {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 /// One error of an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -78,12 +78,10 @@ options! {
 fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
     let options = Options::read(options);
     let (budget, top_p) = (*options.budget, *options.top_p);
-    if budget.fract() != 0.0 || budget < 1.0 {
-        return Err(setup::Error::Conflict("`budget` is a whole number of tokens from 1".into()));
-    }
-    if top_p <= 0.0 || top_p > 1.0 {
-        return Err(setup::Error::Conflict("`top-p` is a number above 0, at most 1".into()));
-    }
+    setup::reject(&[
+        (budget.fract() != 0.0 || budget < 1.0, "`budget` is a whole number of tokens from 1"),
+        (top_p <= 0.0 || top_p > 1.0, "`top-p` is a number above 0, at most 1"),
+    ])?;
     let temperature = *options.temperature as f32;
     let thought = Thought { max_tokens: budget as usize, temperature, top_p: top_p as f32 };
     let question = Declaration { thought: Some((THINK, thought)), ..QUESTION };

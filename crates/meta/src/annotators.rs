@@ -9,13 +9,6 @@ use several::Annotator;
 
 pub mod several;
 
-/// One rater: a name and scores, systems x segments, one row per system.
-#[derive(Clone, Debug)]
-pub struct Rater {
-    pub name: String,
-    pub scores: Vec<Vec<Option<f64>>>,
-}
-
 /// Agreement of two raters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RaterPair {
@@ -29,47 +22,48 @@ pub struct RaterPair {
     pub segment_level: Option<f64>,
 }
 
-/// Agreement of all pairs of raters that share a segment.
+/// Agreement of all pairs of raters that share a segment, over the named systems.
 ///
 /// ```
-/// use tribunal_meta::annotators::{Rater, agreement};
-/// let rater = |name: &str, scores: [[f64; 2]; 3]| Rater {
+/// use tribunal_meta::annotators::{agreement, several::Annotator};
+/// let systems = ["A", "B", "C"].map(String::from);
+/// let rater = |name: &str, scores: [[f64; 2]; 3]| Annotator {
 ///     name: name.into(),
-///     scores: scores.map(|row| row.map(Some).to_vec()).to_vec(),
+///     scores: systems.iter().cloned().zip(scores.map(|row| row.map(Some).to_vec())).collect(),
 /// };
 /// // Three systems, two segments; sums (1, 2, 3) and (2, 4, 6).
 /// let raters =
 ///     [rater("a", [[1., 0.], [1., 1.], [1., 2.]]), rater("b", [[2., 0.], [2., 2.], [2., 4.]])];
-/// let pairs = agreement(&raters);
+/// let pairs = agreement(&raters, &systems);
 /// assert!((pairs[0].system_level.unwrap() - 1.0).abs() < 1e-15);
 /// // The first segment is constant for both: only the second has a correlation.
 /// assert!((pairs[0].segment_level.unwrap() - 1.0).abs() < 1e-15);
 /// ```
 #[must_use]
-pub fn agreement(raters: &[Rater]) -> Vec<RaterPair> {
+pub fn agreement(raters: &[Annotator], systems: &[String]) -> Vec<RaterPair> {
     let mut pairs = Vec::new();
     for (index, first) in raters.iter().enumerate() {
         for second in &raters[index + 1..] {
-            pairs.extend(compare(first, second));
+            pairs.extend(compare(first, second, systems));
         }
     }
     pairs
 }
 
-fn compare(first: &Rater, second: &Rater) -> Option<RaterPair> {
-    let n_segments = first.scores.first().map_or(0, Vec::len);
-    let column = |rater: &Rater, segment: usize| -> Option<Vec<f64>> {
-        rater.scores.iter().map(|row| row.get(segment).copied().flatten()).collect()
+fn compare(first: &Annotator, second: &Annotator, systems: &[String]) -> Option<RaterPair> {
+    let n_segments = systems.first().and_then(|system| first.scores.get(system)).map_or(0, Vec::len);
+    let column = |rater: &Annotator, segment: usize| -> Option<Vec<f64>> {
+        systems.iter().map(|system| rater.scores.get(system)?.get(segment).copied().flatten()).collect()
     };
     let shared: Vec<(Vec<f64>, Vec<f64>)> =
         (0..n_segments).filter_map(|s| Some((column(first, s)?, column(second, s)?))).collect();
     if shared.is_empty() {
         return None;
     }
-    let n_systems = first.scores.len();
     let sum = |columns: &mut dyn Iterator<Item = &Vec<f64>>| -> Vec<f64> {
-        columns
-            .fold(vec![0.0; n_systems], |sums, column| sums.iter().zip(column).map(|(a, b)| a + b).collect())
+        columns.fold(vec![0.0; systems.len()], |sums, column| {
+            sums.iter().zip(column).map(|(a, b)| a + b).collect()
+        })
     };
     let sums = (sum(&mut shared.iter().map(|pair| &pair.0)), sum(&mut shared.iter().map(|pair| &pair.1)));
     let value = |result: Result<super::correlation::Correlation, Undefined>| result.ok().map(|r| r.value);
@@ -81,11 +75,4 @@ fn compare(first: &Rater, second: &Rater) -> Option<RaterPair> {
         system_level: value(pearson(&sums.0, &sums.1)),
         segment_level: (!by_segment.is_empty()).then(|| mean(&by_segment)),
     })
-}
-
-/// An annotator's scores of the named systems, in order.
-#[must_use]
-pub fn rater(annotator: &Annotator, systems: &[String]) -> Rater {
-    let row = |system: &String| annotator.scores.get(system).cloned().unwrap_or_default();
-    Rater { name: annotator.name.clone(), scores: systems.iter().map(row).collect() }
 }

@@ -159,3 +159,9 @@ pub enum Error {
     #[error(transparent)]
     Ratings(#[from] crate::mqm::ratings::Error),
 }
+
+/// True for a count that JSON leaves out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}

@@ -55,16 +55,11 @@ pub struct Measured {
     /// Number of counted items: pairs of systems, systems, groups or cells, depending on the statistic.
     pub n: usize,
     /// Groups that the mean leaves out because one side was constant.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub n_undefined: usize,
     /// Rated segments left out because some system has no score there.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub n_dropped: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(n: &usize) -> bool {
-    *n == 0
 }
 
 impl Statistic {

@@ -53,7 +53,7 @@ pub struct Compared {
     /// Those among them whose translation is empty.
     pub empty: usize,
     /// Units that are not translations.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub untranslated: usize,
     /// Units on which it and the baseline differ.
     pub differing: usize,
@@ -71,11 +71,6 @@ pub struct Comparison {
     pub rows: Vec<Compared>,
     /// Units that some system has no score on.
     pub n_left_out: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(n: &usize) -> bool {
-    *n == 0
 }
 
 /// Compares the systems.

@@ -5,7 +5,7 @@
 //! result depends on that row's own values alone, bit for bit, whatever else is in the step.
 
 use super::{
-    Error, KvType, Weights,
+    KvType, Result, Weights,
     adapter::LowRank,
     config::{AttentionKind, Experts},
     sampler::{SampleRequest, SampledToken},
@@ -129,14 +129,14 @@ pub trait Runtime: Send + Sync {
     ///
     /// # Errors
     /// No memory, or a number type that this backend does not cache.
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<()>;
 
     /// Allocates room for the recurrent states of so many sequences and snapshots, uninitialised. Only models
     /// with Gated DeltaNet need any.
     ///
     /// # Errors
     /// No memory.
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
+    fn reserve_states(&mut self, n_slots: usize) -> Result<()>;
 
     /// Bytes of the buffers of steps within these limits, beside weights and cache; 0 if buffers are
     /// allocated as needed.
@@ -148,7 +148,7 @@ pub trait Runtime: Send + Sync {
     ///
     /// # Errors
     /// No memory on the device.
-    fn prepare(&mut self, _most: StepLimits) -> Result<(), Error> {
+    fn prepare(&mut self, _most: StepLimits) -> Result<()> {
         Ok(())
     }
 
@@ -173,14 +173,14 @@ pub trait Runtime: Send + Sync {
     ///
     /// # Errors
     /// The device fails.
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>>;
 
     /// The log-probabilities of tokens after some rows of the step's logits, each with the bits that
     /// [`SampleRequest::Weigh`] gives; `None` where the logits are NaN or there is no such token or row.
     ///
     /// # Errors
     /// The device fails.
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>>;
 
     /// The step's logits, for tests and measurements.
     ///
@@ -188,7 +188,7 @@ pub trait Runtime: Send + Sync {
     ///
     /// # Errors
     /// The device fails.
-    fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
+    fn logits(&self) -> Result<Vec<Vec<f32>>>;
 
     /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the
     /// weights.
@@ -223,32 +223,32 @@ pub trait Backend: Runtime + Sized + 'static {
 
     /// # Errors
     /// No memory on the device.
-    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error>;
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector>;
 
     /// # Errors
     /// A missing tensor, another shape, a type that is not supported, or no memory.
-    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, Error>;
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table>;
 
     /// # Errors
     /// Those of [`Backend::table`].
-    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error>;
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear>;
 
     /// The experts of a layer, in the form of [`super::Config::experts_of`]. `module` is the checkpoint's
     /// name of the feed-forward half: `model.layers.3.mlp`.
     ///
     /// # Errors
     /// Those of [`Backend::table`], and experts of different types.
-    fn experts(&self, weights: &Weights, module: &str, experts: &Experts) -> Result<Self::Experts, Error>;
+    fn experts(&self, weights: &Weights, module: &str, experts: &Experts) -> Result<Self::Experts>;
 
     /// # Errors
     /// No memory on the device.
-    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, Error>;
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet>;
 
     /// The output matrix of a model whose output matrix is its embedding table.
     ///
     /// # Errors
     /// No memory on the device.
-    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error>;
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear>;
 
     /// Adds an adapter to weight matrices: its update of each part, `None` for parts without one. Products
     /// with them add it to the rows that take this adapter. Every adapter is added to every
@@ -256,32 +256,32 @@ pub trait Backend: Runtime + Sized + 'static {
     ///
     /// # Errors
     /// No memory on the device.
-    fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error>;
+    fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<()>;
 
     /// Begins a step and copies its blocks and states. All later operations are on its rows.
     ///
     /// # Errors
     /// The step names blocks or tokens that do not exist, or writes one block from two places.
-    fn begin(&mut self, step: Step) -> Result<StepStatus, Error>;
+    fn begin(&mut self, step: Step) -> Result<StepStatus>;
 
     /// The tokens' rows of the table, scaled by the model's factor.
     ///
     /// # Errors
     /// The device fails.
-    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error>;
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream>;
 
     /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
     /// Source: Zhang and Sennrich (2019), Root Mean Square Layer Normalization, equation 4.
     ///
     /// # Errors
     /// The device fails.
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, Error>;
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input>;
 
     /// `x w^T + b` for each part, plus the update of a row's adapter.
     ///
     /// # Errors
     /// The device fails.
-    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error>;
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product>;
 
     /// Adds `h w^T + b`, plus the update of a row's adapter, to the stream as defined by [`After`].
     ///
@@ -293,7 +293,7 @@ pub trait Backend: Runtime + Sized + 'static {
         h: &Self::Input,
         w: &Self::Linear,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, Error>;
+    ) -> Result<Self::Input>;
 
     /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated:
     /// queries and keys are normed by head and rotated, values normed, where the model has such norms; keys
@@ -308,7 +308,7 @@ pub trait Backend: Runtime + Sized + 'static {
         qkv: &Self::Linear,
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
-    ) -> Result<Self::Queries, Error>;
+    ) -> Result<Self::Queries>;
 
     /// The rows of the stream and of the queries that have logits.
     ///
@@ -318,7 +318,7 @@ pub trait Backend: Runtime + Sized + 'static {
         &mut self,
         x: Self::Stream,
         queries: Self::Queries,
-    ) -> Result<(Self::Stream, Self::Queries), Error>;
+    ) -> Result<(Self::Stream, Self::Queries)>;
 
     /// Softmax of queries and one layer's cached keys, times its cached values; times the logistic function
     /// of the gate where attention is gated. Sinks, one for each query head, join the softmax as scores of
@@ -333,7 +333,7 @@ pub trait Backend: Runtime + Sized + 'static {
         rows: Rows,
         kind: AttentionKind,
         sinks: Option<&Self::Vector>,
-    ) -> Result<Self::Input, Error>;
+    ) -> Result<Self::Input>;
 
     /// Gated DeltaNet over normed rows: each row's queries, keys and values are convolved with those of
     /// earlier rows of its sequence, its state is advanced and read, and the value read is normed and gated.
@@ -353,13 +353,13 @@ pub trait Backend: Runtime + Sized + 'static {
         h: &Self::Input,
         projections: &Self::Linear,
         delta_net: &Self::DeltaNet,
-    ) -> Result<Self::Input, Error>;
+    ) -> Result<Self::Input>;
 
     /// The fused gate and up projections: the model's activation of the first part, times the second.
     ///
     /// # Errors
     /// The device fails.
-    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error>;
+    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input>;
 
     /// Adds y to the stream as defined by [`After`]. For each row, y is the sum of its chosen experts'
     /// outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared
@@ -377,7 +377,7 @@ pub trait Backend: Runtime + Sized + 'static {
         h: &Self::Input,
         experts: &Self::Experts,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, Error>;
+    ) -> Result<Self::Input>;
 
     /// Adds the normed output of a dense half and that of the experts beside it,
     /// `norms.dense(gated down^T) + norms.experts(y)`, to the stream as defined by [`After`]; y as in
@@ -391,7 +391,7 @@ pub trait Backend: Runtime + Sized + 'static {
         x: &mut Self::Stream,
         beside: Beside<'_, Self>,
         after: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, Error>;
+    ) -> Result<Self::Input>;
 
     /// The values of a stream.
     ///
@@ -399,13 +399,13 @@ pub trait Backend: Runtime + Sized + 'static {
     ///
     /// # Errors
     /// The device fails.
-    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error>;
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>>;
 
     /// Captures the hidden states of the rows that the step names.
     ///
     /// # Errors
     /// The device fails.
-    fn note(&mut self, x: &Self::Stream) -> Result<(), Error>;
+    fn note(&mut self, x: &Self::Stream) -> Result<()>;
 
     /// The hidden states captured since the step began, an entry for each capture.
     ///
@@ -413,11 +413,11 @@ pub trait Backend: Runtime + Sized + 'static {
     ///
     /// # Errors
     /// The device fails.
-    fn noted(&mut self) -> Result<Vec<Vec<f32>>, Error>;
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>>;
 
     /// Stores the step's logits, a row for each row that has them.
     ///
     /// # Errors
     /// The device fails.
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error>;
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus>;
 }

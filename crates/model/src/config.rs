@@ -5,38 +5,16 @@ mod attention;
 mod delta_net;
 mod experts;
 pub mod gguf;
-mod hf;
+pub(super) mod hf;
 
 use crate::Error;
 
-pub use attention::{Attention, AttentionKind};
+pub use attention::{Attention, AttentionKind, Windows};
 pub use delta_net::DeltaNet;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
-pub use gguf::from_gguf;
-pub use hf::from_json;
-pub(super) use hf::{FileConfig, Quantization, read, stop_ids};
 
-/// Names of the supported architectures, as checkpoints spell them.
-pub const ARCHITECTURES: &[&str] = &[
-    "llama",
-    "mistral",
-    "qwen2",
-    "qwen3",
-    "qwen3_moe",
-    "glm4_moe",
-    "gemma2",
-    "gemma3",
-    "hunyuan_v1_dense",
-    "ministral3",
-    "qwen3_5",
-    "qwen3_5_moe",
-    "qwen3_next",
-    "gemma4",
-    "gpt_oss",
-];
-
-/// Sizes and switches of one decoder.
-#[derive(Clone, Debug, PartialEq)]
+/// Sizes and switches of one decoder. The default is a Llama-like one without sizes.
+#[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that families of checkpoints set independently")]
 pub struct Config {
     pub vocab: usize,
@@ -100,78 +78,16 @@ pub struct Config {
     pub stop_ids: Vec<u32>,
 }
 
-/// A family of checkpoints, which determines how a file is read; the decoder's settings are in [`Config`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arch {
-    /// Llama 2 and 3, `SmolLM2`; in GGUF files, Mistral.
-    Llama,
-    /// A llama whose layers all have a window.
-    Mistral,
-    /// Qwen2 and 2.5.
-    Qwen2,
-    Qwen3,
-    /// Qwen3 with experts.
-    Qwen3Moe,
-    /// GLM 4.5 and 4.6.
-    Glm4Moe,
-    Gemma2,
-    Gemma3,
-    /// Dense Hunyuan models, those for translation among them.
-    Hunyuan,
-    Ministral3,
-    /// Qwen3.5, 3.6 and 3.8: Gated DeltaNet and gated attention.
-    Qwen35,
-    /// Qwen3.5, 3.6 and 3.8 with experts.
-    Qwen35Moe,
-    /// Qwen3-Next, the predecessor of Qwen3.5.
-    Qwen3Next,
-    /// Gemma 4, dense or with experts beside the dense half.
-    Gemma4,
-    GptOss,
-}
-
-impl Arch {
-    /// Returns true if some layers have Gated DeltaNet.
-    fn is_hybrid(self) -> bool {
-        matches!(self, Self::Qwen35 | Self::Qwen35Moe | Self::Qwen3Next)
-    }
-
-    /// Returns true if heads of queries and keys have norms; only some GLM models have them, given by `glm`.
-    fn has_head_norms(self, glm: bool) -> bool {
-        match self {
-            Self::Glm4Moe => glm,
-            Self::Llama | Self::Mistral | Self::Qwen2 | Self::Gemma2 | Self::Ministral3 | Self::GptOss => {
-                false
-            }
-            Self::Gemma3
-            | Self::Gemma4
-            | Self::Qwen3
-            | Self::Qwen3Moe
-            | Self::Hunyuan
-            | Self::Qwen35
-            | Self::Qwen35Moe
-            | Self::Qwen3Next => true,
-        }
-    }
-
-    /// Returns true if only a part of each head is rotated.
-    fn rotates_in_part(self) -> bool {
-        self == Self::Glm4Moe || self.is_hybrid()
-    }
-}
-
 /// The nonlinearity of the feed-forward half.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Activation {
+    #[default]
     Silu,
     /// GELU in its tanh approximation.
     GeluTanh,
     /// `(up + 1) gate / (1 + e^(-alpha gate))`, with `gate` cut at `limit` and `up` at `-limit` and `limit`
     /// (gpt-oss).
-    ClampedSilu {
-        alpha: f32,
-        limit: f32,
-    },
+    ClampedSilu { alpha: f32, limit: f32 },
 }
 
 /// Queries at `position` are multiplied by `1 + beta ln(1 + floor(position / original))`.
@@ -191,7 +107,7 @@ impl QueryGrowth {
 }
 
 /// Rotary position embedding.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rope {
     pub theta: f64,
     pub scaling: Scaling,

@@ -4,7 +4,7 @@
 mod load;
 
 use super::{
-    Adapter, Config, Error, Weights,
+    Adapter, Config, Error, Result, Weights,
     adapter::{AdapterLayer, Module},
     backend::{
         Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Rows, Runtime, StepStatus,
@@ -28,21 +28,21 @@ pub trait Model: Send + Sync {
     ///
     /// # Errors
     /// An adapter of a model of another shape, or no memory on the device.
-    fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error>;
+    fn adapt(&mut self, adapter: &Adapter) -> Result<u32>;
 
     /// Runs one step: writes the tokens' keys and values to the cache and stores the requested logits. A GPU
     /// may still be computing when this returns.
     ///
     /// # Errors
     /// A token or block that does not exist, or the device fails.
-    fn run(&mut self, step: Step) -> Result<(), Error>;
+    fn run(&mut self, step: Step) -> Result<()>;
 
     /// Runs the last step once more, by the kernels with the longest record, each launched by itself: the
     /// same bits where all kernels are right. A model with recurrent states has advanced and cannot.
     ///
     /// # Errors
     /// Those of [`Model::run`].
-    fn run_proven(&mut self, step: Step) -> Result<(), Error>;
+    fn run_proven(&mut self, step: Step) -> Result<()>;
 
     /// Runs a step through the first `layers` layers only and returns the residual stream of all its rows,
     /// with or without logits.
@@ -51,7 +51,7 @@ pub trait Model: Send + Sync {
     ///
     /// # Errors
     /// Those of [`Model::run`], and when the model has fewer layers.
-    fn states(&mut self, step: Step, layers: usize) -> Result<Vec<f32>, Error>;
+    fn states(&mut self, step: Step, layers: usize) -> Result<Vec<f32>>;
 
     /// The hidden states that the last step captured: the residual stream after each of the step's depths,
     /// row after row.
@@ -126,7 +126,7 @@ impl<B: Backend> Decoder<B> {
     ///
     /// # Errors
     /// Tensors that are missing or of another shape than in the configuration, or no memory on the device.
-    pub fn load(weights: &Weights, backend: B) -> Result<Self, Error> {
+    pub fn load(weights: &Weights, backend: B) -> Result<Self> {
         let config = weights.config().clone();
         let (vocab, hidden) = (config.vocab, config.hidden);
         let embed_tokens = backend.table(weights, "model.embed_tokens.weight", [vocab, hidden])?;
@@ -144,7 +144,7 @@ impl<B: Backend> Decoder<B> {
 
     /// The operations of the current step: its first `n_layers` layers, with hidden states captured after
     /// those in `depths`, and the logits if they are `wanted`.
-    fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<LogitsStatus, Error> {
+    fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<LogitsStatus> {
         let (mut x, mut h) = self.embed()?; // [rows, hidden]
         let mut kept = LogitsStatus::Ready;
         for idx in 0..n_layers {
@@ -169,7 +169,7 @@ impl<B: Backend> Decoder<B> {
     }
 
     /// The tokens' rows, and their norm for the first layer.
-    fn embed(&mut self) -> Result<(B::Stream, B::Input), Error> {
+    fn embed(&mut self) -> Result<(B::Stream, B::Input)> {
         let x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
         let first = self.layers.first().map_or(&self.norm, |layer| &layer.input_layernorm);
         let h = self.backend.norm(&x, first)?;
@@ -180,7 +180,7 @@ impl<B: Backend> Decoder<B> {
     /// keys and values of the last layer, only the rows with logits remain.
     ///
     /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`, each.
-    fn layer(&mut self, idx: usize, mut x: B::Stream, h: &B::Input) -> Result<(B::Stream, B::Input), Error> {
+    fn layer(&mut self, idx: usize, mut x: B::Stream, h: &B::Input) -> Result<(B::Stream, B::Input)> {
         let next = self.layers.get(idx + 1).map_or(&self.norm, |layer| &layer.input_layernorm);
         let is_last = idx + 1 == self.layers.len();
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
@@ -215,7 +215,7 @@ impl<B: Backend> Decoder<B> {
     }
 
     /// Stores a layer's keys and values, or its state, for later tokens, and computes nothing else.
-    fn remember(&mut self, idx: usize, h: &B::Input) -> Result<(), Error> {
+    fn remember(&mut self, idx: usize, h: &B::Input) -> Result<()> {
         let backend = &mut self.backend;
         match &self.layers[idx].mixer {
             Mixer::Attention { qkv, norms, kind, .. } => {
@@ -241,7 +241,7 @@ impl<B: Backend> Model for Decoder<B> {
         &mut self.backend
     }
 
-    fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error> {
+    fn adapt(&mut self, adapter: &Adapter) -> Result<u32> {
         adapter.check(&self.config)?;
         let (none, scale) = (AdapterLayer::new(), adapter.scale() as f32);
         for (idx, layer) in self.layers.iter_mut().enumerate() {
@@ -275,7 +275,7 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(self.n_adapters as u32 - 1)
     }
 
-    fn run(&mut self, step: Step) -> Result<(), Error> {
+    fn run(&mut self, step: Step) -> Result<()> {
         step.check_adapters(self.n_adapters)?;
         let wanted = !step.wanted.is_empty();
         let n_layers = step.n_layers.map_or(self.layers.len(), |n_layers| n_layers as usize);
@@ -294,14 +294,14 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(())
     }
 
-    fn run_proven(&mut self, step: Step) -> Result<(), Error> {
+    fn run_proven(&mut self, step: Step) -> Result<()> {
         self.backend.take_proven(true);
         let run = self.run(step);
         self.backend.take_proven(false);
         run
     }
 
-    fn states(&mut self, mut step: Step, layers: usize) -> Result<Vec<f32>, Error> {
+    fn states(&mut self, mut step: Step, layers: usize) -> Result<Vec<f32>> {
         if layers > self.layers.len() {
             return Err(Error::Step(format!("{layers} layers of a model of {}", self.layers.len())));
         }

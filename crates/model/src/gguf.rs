@@ -67,20 +67,25 @@ pub fn other_type(metadata: &Metadata) -> Option<&Value> {
     stated.filter(|kind| !kind.to_string().is_ok_and(|kind| kind == "model"))
 }
 
+/// A value of any of GGUF's integer types; `None` for others.
+fn integer(value: &Value) -> Option<i128> {
+    Some(match *value {
+        Value::U8(v) => v.into(),
+        Value::U16(v) => v.into(),
+        Value::U32(v) => v.into(),
+        Value::U64(v) => v.into(),
+        Value::I8(v) => v.into(),
+        Value::I16(v) => v.into(),
+        Value::I32(v) => v.into(),
+        Value::I64(v) => v.into(),
+        _ => return None,
+    })
+}
+
 /// A value of any of GGUF's integer types that is not negative; `None` for others.
 #[must_use]
 pub fn whole(value: &Value) -> Option<usize> {
-    match *value {
-        Value::U8(v) => Some(v.into()),
-        Value::U16(v) => Some(v.into()),
-        Value::U32(v) => Some(v as usize),
-        Value::U64(v) => usize::try_from(v).ok(),
-        Value::I8(v) => usize::try_from(v).ok(),
-        Value::I16(v) => usize::try_from(v).ok(),
-        Value::I32(v) => usize::try_from(v).ok(),
-        Value::I64(v) => usize::try_from(v).ok(),
-        _ => None,
-    }
+    integer(value).and_then(|integer| usize::try_from(integer).ok())
 }
 
 /// A value of any of GGUF's number types; `None` for others.
@@ -89,15 +94,7 @@ pub fn number(value: &Value) -> Option<f64> {
     match *value {
         Value::F32(v) => Some(v.into()),
         Value::F64(v) => Some(v),
-        Value::U8(v) => Some(v.into()),
-        Value::U16(v) => Some(v.into()),
-        Value::U32(v) => Some(v.into()),
-        Value::U64(v) => Some(v as f64),
-        Value::I8(v) => Some(v.into()),
-        Value::I16(v) => Some(v.into()),
-        Value::I32(v) => Some(v.into()),
-        Value::I64(v) => Some(v as f64),
-        _ => None,
+        _ => integer(value).map(|integer| integer as f64),
     }
 }
 
@@ -128,13 +125,6 @@ pub fn in_words(value: &Value) -> String {
         Value::Bool(b) => b.to_string(),
         Value::F32(x) => x.to_string(),
         Value::F64(x) => x.to_string(),
-        Value::U8(n) => n.to_string(),
-        Value::U16(n) => n.to_string(),
-        Value::U32(n) => n.to_string(),
-        Value::U64(n) => n.to_string(),
-        Value::I8(n) => n.to_string(),
-        Value::I16(n) => n.to_string(),
-        Value::I32(n) => n.to_string(),
-        Value::I64(n) => n.to_string(),
+        integral => integer(integral).map_or_else(String::new, |integer| integer.to_string()),
     }
 }

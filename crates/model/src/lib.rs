@@ -23,6 +23,8 @@ pub mod cache;
 
 pub mod config;
 
+pub mod families;
+
 pub mod small_file;
 
 pub mod weights;
@@ -36,6 +38,9 @@ pub use decoder::{Decoder, Model};
 pub use step::{Part, Step, StepLimits};
 pub use weights::Weights;
 
+/// The result of an operation of a model.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of loading or running a model.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -43,7 +48,7 @@ pub enum Error {
     Io { path: String, source: std::io::Error },
     #[error("`{path}`: {reason}; hint: {hint}")]
     File { path: String, reason: String, hint: String },
-    #[error("`{path}`: architecture `{arch}` is not known; hint: known are {}", config::ARCHITECTURES.join(", "))]
+    #[error("`{path}`: architecture `{arch}` is not known; hint: known are {}", families::names())]
     Architecture { path: String, arch: String },
     #[error("`{path}`: the model's `{key}` {reason}")]
     Config { path: String, key: String, reason: String },

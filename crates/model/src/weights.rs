@@ -49,6 +49,7 @@ struct Mapped {
 }
 
 /// Location, shape and format of one tensor.
+#[derive(Clone)]
 struct Entry {
     file: usize,
     start: usize,
@@ -181,13 +182,8 @@ impl Weights {
     /// Bytes of all tensors in their formats.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
-        let values = |entry: &Entry| entry.shape.iter().product::<usize>();
-        let bytes = |entry: &Entry| match entry.source {
-            _ if entry.rows.is_some() => values(entry) / entry.dtype.block() * entry.dtype.block_bytes(),
-            Source::Quantised(_) | Source::Joined(_) => {
-                values(entry) / entry.dtype.block() * entry.dtype.block_bytes()
-            }
-            _ => entry.end - entry.start,
+        let bytes = |entry: &Entry| {
+            entry.shape.iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes()
         };
         self.index.values().map(bytes).sum()
     }

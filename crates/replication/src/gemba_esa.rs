@@ -8,7 +8,6 @@ use tribunal_core::{
 use tribunal_judges::{
     Error, Judge, Panel, Protocol, Settings, Verdict,
     answers::blocks::printed,
-    answers::rating::number,
     confidence,
     gemba_esa::{Edition, Options, Questions, SCORE_STAGE, SPANS_STAGE, check_options},
     in_parallel,
@@ -16,7 +15,10 @@ use tribunal_judges::{
     setup::{self, GivenOptions},
 };
 
-use crate::gemba_api::{self, TokenBudget};
+use crate::{
+    gemba_api::{self, TokenBudget},
+    gemba_ratings::number,
+};
 
 mod wmt26;
 

@@ -7,7 +7,7 @@
 use tribunal_core::segment::Segment;
 use tribunal_judges::{
     Error, Judge, Method, Panel, Protocol, Settings, Verdict,
-    answers::rating::{CLASSES, NUMBERS, number, only_digits},
+    answers::rating::{CLASSES, NUMBERS},
     declaration::{Declaration, Layout, SingleQuestion},
     gemba_da, gemba_scales, in_parallel,
     method::Calls,
@@ -16,7 +16,10 @@ use tribunal_judges::{
     setup::{self, GivenOptions, ReferenceOption, ScoreOption},
 };
 
-use crate::gemba_api::{self, TokenBudget};
+use crate::{
+    gemba_api::{self, TokenBudget},
+    python::ascii_digits,
+};
 
 /// The prompt of GEMBA-DA, which ends in `Score: `.
 const DA: File = File { name: "gemba_da/code.j2", text: include_str!("gemba_ratings/da.j2") };
@@ -98,6 +101,34 @@ fn judge(
     let most = budget.most_calls() + usize::from(gemba_api::HOTTER);
     let judge = Judge::new(provenance, Published { question, read, budget });
     Ok(judge.with_calls(Calls { most, ..Calls::exactly(1) }))
+}
+
+/// The number that GEMBA's program takes from an answer: the only run of digits, or the first of `NN/100` and
+/// nothing else; at most 100.
+///
+/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list adds
+/// nothing to the first rule.
+pub fn number(answer: &str) -> Option<f64> {
+    let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
+    let score = match only_digits(answer) {
+        Some(run) => run.parse().ok(),
+        // Python's `$` also matches before a final newline.
+        None => {
+            let score = answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100");
+            score.filter(digits)?.parse::<u64>().ok()
+        }
+    };
+    score.filter(|score| *score <= 100).map(|score| score as f64)
+}
+
+/// The only run of digits.
+fn only_digits(text: &str) -> Option<String> {
+    let text = ascii_digits(text);
+    let mut runs = text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
+    match (runs.next()?, runs.next()) {
+        (run, None) => Some(run.to_owned()),
+        _ => None,
+    }
 }
 
 /// The stars that GEMBA takes from an answer: the one number on which all its patterns agree.

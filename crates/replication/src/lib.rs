@@ -4,11 +4,13 @@
 //!
 //! [`build`] makes the judge of any method in any preset. [`promptcue`] has the statistics of RUBRIC-MQM's paper.
 
+mod eaprompt;
 mod gemba_esa;
 mod gemba_mqm;
 mod himate;
 mod m_mad;
 mod rate;
+pub mod rubric_mqm;
 
 mod gemba_api;
 mod gemba_ratings;
@@ -30,6 +32,8 @@ pub const PROGRAMS: &[Program] = &[
     Program { method: "gemba-stars", build: gemba_ratings::build_stars },
     Program { method: "gemba-classes", build: gemba_ratings::build_classes },
     Program { method: "gemba-esa", build: gemba_esa::build },
+    Program { method: "eaprompt", build: eaprompt::build },
+    Program { method: "rubric-mqm", build: rubric_mqm::build },
     Program { method: "m-mad", build: m_mad::build },
     Program { method: "himate", build: himate::build },
     Program { method: "rate", build: rate::build },

@@ -5,7 +5,7 @@ use std::{fmt, sync::LazyLock};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use tribunal_judges::reading::{self, ascii_digits};
+use tribunal_judges::reading;
 
 /// A number with its Python type, `int` or `float`: 4 prints as `4`, 4.0 as `4.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,6 +137,24 @@ fn escaped(code: u32) -> String {
         _ => format!("\\U{code:08x}"),
     }
 }
+
+/// A text whose decimal digits of any script are written in ASCII.
+#[must_use]
+pub fn ascii_digits(text: &str) -> String {
+    let is_digit = |c: char| DIGIT.is_match(c.encode_utf8(&mut [0; 4]));
+    let ascii = |c: char| {
+        if c.is_ascii() || !is_digit(c) {
+            return c;
+        }
+        // Digits stand in rows of ten, from zero on.
+        let before = (1..).map_while(|n| char::from_u32(u32::from(c) - n).filter(|c| is_digit(*c)));
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'][before.count() % 10]
+    };
+    text.chars().map(ascii).collect()
+}
+
+static DIGIT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\d").expect("the pattern is a constant that compiles"));
 
 #[cfg(test)]
 mod tests {

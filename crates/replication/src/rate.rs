@@ -33,11 +33,11 @@ use tribunal_judges::{
         stages,
         tools::{self, Arguments},
     },
-    reading::{self, ascii_digits},
+    reading,
     setup::{self, GivenOptions},
 };
 
-use crate::python::{Number, display, parse_float, repr};
+use crate::python::{Number, ascii_digits, display, parse_float, repr};
 
 const CORE: File = File { name: "rate/code/core.j2", text: include_str!("rate/core.j2") };
 const TASK: File = File { name: "rate/code/task.j2", text: include_str!("rate/task.j2") };

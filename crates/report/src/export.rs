@@ -271,6 +271,11 @@ pub fn export(format: Format, job: &Job<'_>) -> Result<Export, Error> {
     Ok(Export::single(bytes, notes))
 }
 
+/// A score in files of mt-metrics-eval.
+fn score_text(value: Option<f64>) -> String {
+    value.map_or_else(|| "None".into(), |value| value.to_string())
+}
+
 /// Writes bytes of a format.
 fn put(format: &'static str, out: &mut dyn Write, bytes: &[u8]) -> Result<(), Error> {
     out.write_all(bytes).map_err(|error| Error::Write { format, reason: error.to_string() })

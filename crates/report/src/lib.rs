@@ -94,19 +94,8 @@ pub fn tsv(
 
 fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
     let several = summary.systems.iter().any(|s| s.pair.is_some());
-    let header = [
-        "system",
-        "units",
-        "scored",
-        "score",
-        "quality_score",
-        "critical",
-        "major",
-        "minor",
-        "neutral",
-        "common_score",
-        "untranslated",
-    ];
+    let header =
+        "system units scored score quality_score critical major minor neutral common_score untranslated";
     let with_pair = |pair: &str, row: Vec<String>| -> Vec<String> {
         several.then(|| pair.to_owned()).into_iter().chain(row).collect()
     };
@@ -126,22 +115,22 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
         ];
         with_pair(s.pair.as_deref().unwrap_or_default(), row)
     });
-    std::iter::once(with_pair("pair", header.map(String::from).to_vec())).chain(rows).collect()
+    std::iter::once(with_pair("pair", header.split(' ').map(String::from).collect())).chain(rows).collect()
 }
 
 /// The columns of [`export::csv`] without the texts and the signature.
 fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
     let shown = |row: Vec<String>| {
-        let cells = export::HEADER.iter().zip(row);
+        let cells = export::HEADER.split(' ').zip(row);
         let cells = cells.filter(|(name, _)| !["source", "hypothesis", "signature"].contains(name));
-        let cell = |(name, cell): (&&str, String)| match *name {
+        let cell = |(name, cell): (&str, String)| match name {
             "errors" => plain_json(&cell).into_owned(),
             _ => field(&cell),
         };
         cells.map(cell).collect()
     };
     let rows = records.iter().map(|record| export::row(record, None));
-    std::iter::once(export::HEADER.map(String::from).to_vec()).chain(rows).map(shown).collect()
+    std::iter::once(export::HEADER.split(' ').map(String::from).collect()).chain(rows).map(shown).collect()
 }
 
 /// A text as a field: tabs and line ends become spaces, other control characters are shown.

@@ -103,7 +103,7 @@ fn significance_table(result: &SetResult, resamples: usize) -> Option<Table> {
 }
 
 /// A value to three places.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     format!("{value:.3}")
 }
 

@@ -43,7 +43,7 @@ pub fn text(record: &Record, calls: &[CallLine]) -> String {
 fn said(out: &mut String, content: &Content, n_repeated: usize) {
     let chat = &content.chat;
     for turn in &chat.messages()[n_repeated..] {
-        block(out, name(turn.role), &turn.content);
+        block(out, speaker(turn.role), &turn.content);
     }
     if let Some(text) = chat.untemplated() {
         block(out, "prompt", text);
@@ -65,7 +65,7 @@ fn verdict(out: &mut String, record: &Record) {
         (Some(score), _) => {
             let raw = record.raw.filter(|raw| raw.to_bits() != score.to_bits());
             let quality = record.quality_score.map_or_else(String::new, |q| format!(", quality {q}"));
-            let interval = record.interval_said();
+            let interval = record.interval_text();
             format!(
                 "score {score}{}{interval}{quality}",
                 raw.map_or_else(String::new, |raw| format!(" (raw {raw})"))
@@ -149,8 +149,9 @@ fn repeated(earlier: &[&CallLine], call: &CallLine) -> Option<(usize, usize)> {
     all.max_by_key(|(n, number)| (*n, std::cmp::Reverse(*number))).filter(|(n, _)| *n > 0)
 }
 
-fn name(speaker: MessageRole) -> &'static str {
-    match speaker {
+/// The name of a speaker in transcripts.
+pub(super) fn speaker(role: MessageRole) -> &'static str {
+    match role {
         MessageRole::System => "system",
         MessageRole::User => "user",
         MessageRole::Assistant => "assistant",

@@ -101,7 +101,7 @@ fn unit(record: &Record, style: TextStyle) -> String {
         let _ = write!(title, " · {}", numbered(seg));
     }
     let mut verdict = match record.score {
-        Some(value) => format!("score {}{}", score(Some(value)), record.interval_said()),
+        Some(value) => format!("score {}{}", score(Some(value)), record.interval_text()),
         None => format!("no verdict: {}", record.status.name()),
     };
     if let Some(quality) = record.quality_score.filter(|_| record.quality_score != record.score) {

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 #[must_use]
 pub fn utc(time: SystemTime) -> Option<String> {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+    let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
     let (year, month, day) = date(days);
     Some(format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC"))
 }

@@ -53,10 +53,10 @@ pub enum Error {
     )]
     OtherSignature { dir: PathBuf, differences: String },
     #[error(
-        "`{dir}` holds a run on a different input: {there} there, {here} now\n{reason}\nhint: use another folder; a run \
+        "`{dir}` holds a run on a different input: {recorded} there, {requested} now\n{reason}\nhint: use another folder; a run \
          may only grow, by more systems or a larger limit"
     )]
-    OtherInput { dir: PathBuf, there: String, here: String, reason: String },
+    OtherInput { dir: PathBuf, recorded: String, requested: String, reason: String },
     #[error("`{dir}` is being written to by {by}\nhint: wait for it to finish, or use another folder")]
     Locked { dir: PathBuf, by: String },
     #[error(
@@ -93,9 +93,9 @@ pub enum Error {
     )]
     Incomplete { missing: usize, units: usize, first: String, shards: String },
     #[error(
-        "`{path}` is not what `run.json` says: its sha256 is `{here}`, there it is `{there}`\nhint: restore it from a copy"
+        "`{path}` is not what `run.json` says: its sha256 is `{present}`, there it is `{recorded}`\nhint: restore it from a copy"
     )]
-    Changed { path: PathBuf, there: String, here: String },
+    Changed { path: PathBuf, recorded: String, present: String },
     #[error(
         "`{dir}` has {found} calls where its verdicts tell of {recorded}\nhint: copy the folder again, or delete \
          its `journal.jsonl` and run its command again"

@@ -46,7 +46,7 @@ impl Folder {
     /// Returns true if nothing has been written to this file of it.
     #[must_use]
     pub fn is_blank(&self, name: &str) -> bool {
-        std::fs::metadata(self.path(name)).map_or(true, |there| there.len() == 0)
+        std::fs::metadata(self.path(name)).map_or(true, |existing| existing.len() == 0)
     }
 
     /// Waits until the names of its files are on the disk.
@@ -70,8 +70,8 @@ impl Folder {
     /// [`Error::Io`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(name);
-        if std::fs::metadata(&path).is_ok_and(|there| there.len() == bytes.len() as u64)
-            && files::read_own(&path).is_ok_and(|there| there == bytes)
+        if std::fs::metadata(&path).is_ok_and(|existing| existing.len() == bytes.len() as u64)
+            && files::read_own(&path).is_ok_and(|existing| existing == bytes)
         {
             return Ok(());
         }

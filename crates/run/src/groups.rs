@@ -81,13 +81,13 @@ pub fn each_apart(groups: Vec<Group>, judge: &Judge) -> Vec<Group> {
 pub fn judged<S: Segments + ?Sized>(
     segments: &S,
     selection: &Selection,
-    (grouping, unit): (Grouping, Unit),
+    judge: &Judge,
     seed: u64,
 ) -> Selection {
-    match (selection, unit) {
+    match (selection, judge.unit) {
         (Selection::All, _) | (_, Unit::Segment) => selection.clone(),
         (Selection::Only(_), Unit::Group) => {
-            let groups = groups(segments, selection, grouping, seed);
+            let groups = groups(segments, selection, judge.grouping, seed);
             Selection::Only(groups.iter().flat_map(|group| group.members.iter().copied()).collect())
         }
     }

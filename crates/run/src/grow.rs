@@ -40,33 +40,33 @@ impl FolderState {
     /// folder has a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
     pub fn compare(
         folder: &Folder,
-        wanted: RunFile,
+        requested: RunFile,
         task: &Task<'_>,
         config: &RunConfig,
     ) -> Result<Self, Error> {
-        let there = match RunFile::read(folder.dir()) {
-            Ok(there) => there,
+        let recorded = match RunFile::read(folder.dir()) {
+            Ok(recorded) => recorded,
             // Killed at its very beginning, a run leaves an empty journal.
             Err(Error::NoRun(_)) if folder.is_blank(JOURNAL) => {
-                return Ok(Self { new: Some(wanted), has_grown: true, asks_again: false });
+                return Ok(Self { new: Some(requested), has_grown: true, asks_again: false });
             }
             Err(error) => return Err(error),
         };
-        let asks_again = same_signature(folder, &there.signature, &wanted.signature)?;
-        let has_grown = there.input != wanted.input;
+        let asks_again = same_signature(folder, &recorded.signature, &requested.signature)?;
+        let has_grown = recorded.input != requested.input;
         if has_grown {
-            keeps_units(folder, &there, &wanted.input, task, config)?;
+            keeps_units(folder, &recorded, &requested.input, task, config)?;
         }
-        let kernels = kernels_of_parts(&there.origin.machine.kernels, &wanted.origin.machine.kernels);
+        let kernels = kernels_of_parts(&recorded.origin.machine.kernels, &requested.origin.machine.kernels);
         let is_new = has_grown
             || asks_again
-            || there.shard != wanted.shard
-            || there.signature != wanted.signature
-            || there.origin.machine.kernels != kernels;
+            || recorded.shard != requested.shard
+            || recorded.signature != requested.signature
+            || recorded.origin.machine.kernels != kernels;
         // The merging process and the original command remain recorded.
-        let RunFile { command, directory, merged, mut origin, .. } = there;
+        let RunFile { command, directory, merged, mut origin, .. } = recorded;
         origin.machine.kernels = kernels;
-        let new = RunFile { command, directory, merged, origin, ..wanted };
+        let new = RunFile { command, directory, merged, origin, ..requested };
         Ok(Self { new: is_new.then_some(new), has_grown, asks_again })
     }
 
@@ -119,8 +119,8 @@ fn kernels_of_parts(earlier: &str, now: &str) -> String {
 
 /// Returns true if the signatures differ only in asking again, which is new; false if they are equal. Any
 /// other difference is an error.
-fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Result<bool, Error> {
-    let differences = here.differences(there);
+fn same_signature(folder: &Folder, recorded: &Signature, requested: &Signature) -> Result<bool, Error> {
+    let differences = requested.differences(recorded);
     let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
     if differences.is_empty() || asks_again && differences.len() == 1 {
         return Ok(asks_again);
@@ -133,18 +133,18 @@ fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Resul
 /// the new one too, segment by segment, and that none of its units has been left out.
 fn keeps_units(
     folder: &Folder,
-    there: &RunFile,
-    here: &InputId,
+    recorded: &RunFile,
+    requested: &InputId,
     task: &Task<'_>,
     config: &RunConfig,
 ) -> Result<(), Error> {
     let other = |reason: &str| Error::OtherInput {
         dir: folder.dir().into(),
-        there: there.input.to_string(),
-        here: here.to_string(),
+        recorded: recorded.input.to_string(),
+        requested: requested.to_string(),
         reason: reason.to_owned(),
     };
-    let Some((segments, selection)) = input::read(folder.dir(), there)? else {
+    let Some((segments, selection)) = input::read(folder.dir(), recorded)? else {
         return Err(other("the folder keeps no copy of its input to compare with"));
     };
     let groups_of = |segments: &Corpus, selection: &Selection| {

@@ -76,14 +76,14 @@ impl HealthCheck {
     #[must_use]
     pub fn threshold(self) -> f64 {
         match self {
-            // On WMT23, the most frequent score is that of 27% of the segments for annotators in en-de (21% in
-            // zh-en), of 46% for GPT-4 under GEMBA-MQM in zh-en, and of 78% for the best system there; no
+            // On WMT23, the most frequent score is that of 27% of the segments for annotators in en-de (21%
+            // in zh-en), of 46% for GPT-4 under GEMBA-MQM in zh-en, and of 78% for the best system there; no
             // annotator gives more than 40% of the segments the same number of errors.
             Self::SameScore | Self::SameQuality | Self::SameCount => 0.8,
             // No good judge of good translations reached this; short and easy texts have few errors.
             Self::NoError => 0.9,
-            // Odd spans are below 1% for WMT23's annotators. A short explanation can be right for two segments, so
-            // that its threshold is not lower.
+            // Odd spans are below 1% for WMT23's annotators. A short explanation can be right for two
+            // segments, so that its threshold is not lower.
             Self::Contradiction | Self::OddSpan | Self::CopiedExplanation => 0.1,
             // Repeated errors are below 0.1% for WMT23's annotators; no text gives a reason to name another
             // language.

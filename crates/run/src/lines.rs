@@ -57,8 +57,8 @@ pub struct Span {
     pub len: u32,
 }
 
-/// The whole lines of a file, each parsed as a `T`. Reading can go on behind a damaged line, and ends after any
-/// other error.
+/// The whole lines of a file, each parsed as a `T`. Reading can go on behind a damaged line, and ends after
+/// any other error.
 pub struct Lines<T> {
     path: PathBuf,
     kind: Kind,

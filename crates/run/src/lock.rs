@@ -26,12 +26,13 @@ impl Lock {
     /// [`Error::Locked`] when another process holds it, [`Error::Unlockable`] where the file system has no
     /// locks, and [`Error::Io`], for a lock file that is a link among others.
     pub fn take(dir: &Path, written: &str) -> Result<Self, Error> {
-        Self::take_by((dir, written), File::try_lock)
+        Self::take_by(dir, written, File::try_lock)
     }
 
     /// Locks a folder as [`Lock::take`] does, with another way to lock a file.
     fn take_by(
-        (dir, written): (&Path, &str),
+        dir: &Path,
+        written: &str,
         lock: impl Fn(&File) -> Result<(), TryLockError>,
     ) -> Result<Self, Error> {
         let path = dir.join(LOCK);
@@ -104,11 +105,11 @@ fn is_locked(path: &Path) -> bool {
 
 /// The holder of a lock file and the time of locking, in words.
 fn holder(file: &mut File) -> String {
-    let mut said = String::new();
-    let _ = file.take(MOST).read_to_string(&mut said); // a holder that said nothing is still one
-    let who = match said.trim() {
+    let mut holder = String::new();
+    let _ = file.take(MOST).read_to_string(&mut holder); // a holder without a name is still one
+    let who = match holder.trim() {
         "" => "another process",
-        said => said,
+        holder => holder,
     };
     let since = file.metadata().and_then(|meta| meta.modified()).ok().and_then(utc);
     since.map_or_else(|| who.to_owned(), |since| format!("{who}, since {since}"))
@@ -155,7 +156,7 @@ mod tests {
             std::fs::write(dir.path().join("journal.jsonl"), "a verdict\n").unwrap();
             std::fs::write(dir.path().join(LOCK), "process 7 on `node`\n").unwrap();
             let refuse = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(code)));
-            let error = Lock::take_by((dir.path(), "journal.jsonl"), refuse).unwrap_err();
+            let error = Lock::take_by(dir.path(), "journal.jsonl", refuse).unwrap_err();
             assert!(
                 matches!(&error, Error::Unlockable { source, .. } if source.raw_os_error() == Some(code))
             );

@@ -52,7 +52,7 @@ pub fn keep(dir: &Path, copies: &[Copy]) -> Result<(), Error> {
     discard_unfinished(dir)?;
     for Copy { name, bytes } in copies {
         let path = made(dir, name)?;
-        if !files::read_own(&path).is_ok_and(|there| there == *bytes) {
+        if !files::read_own(&path).is_ok_and(|existing| existing == *bytes) {
             folder::replace(&path, |file| file.write_all(bytes))?;
         }
     }
@@ -143,7 +143,7 @@ pub fn carry_over(from: &Path, materials: &[Material], to: &Path) -> Result<(), 
         let (Some(path), Some(kept)) = (place(from, material)?, &material.kept) else { continue };
         let list = hashed(&path)?;
         if sha256(&list) != material.sha256 {
-            return Err(Error::Changed { path, there: material.sha256.clone(), here: sha256(&list) });
+            return Err(Error::Changed { path, recorded: material.sha256.clone(), present: sha256(&list) });
         }
         for (name, _) in list {
             let file = if name.as_os_str().is_empty() { path.clone() } else { path.join(&name) };

@@ -51,12 +51,12 @@ pub struct Merged {
 pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Result<Merged, Error> {
     let Some(first_dir) = dirs.first() else { return Err(Error::NoRun(out.into())) };
     let first = &RunFile::read(first_dir)?;
-    let mut given: Vec<String> = Vec::with_capacity(dirs.len());
+    let mut shards: Vec<String> = Vec::with_capacity(dirs.len());
     for dir in dirs {
         // Each lists the units of the whole run; one such list at a time is enough.
         let run = RunFile::read(dir)?;
         same_run(first_dir, first, dir, &run)?;
-        given.push(run.shard);
+        shards.push(run.shard);
     }
     let units = Units::listed(first.keys());
     let mut index = Index::new(&units);
@@ -66,7 +66,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
         return Err(Error::Contradiction { a: folder(a), b: folder(b), unit: name(&units.key(*unit)) });
     }
     let bringer = if dirs.len() > 1 { bringers(dirs)? } else { HashMap::new() };
-    let missing = (index.n_verdicts() < units.len()).then(|| incomplete(&index, &units, &given));
+    let missing = (index.n_verdicts() < units.len()).then(|| incomplete(&index, &units, &shards));
     let missing = match missing {
         None => without_calls(dirs)?,
         missing => missing,
@@ -86,8 +86,8 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
         input::carry_over(from, run, out)?;
     }
     let brings = |dir: usize, group: &str| {
-        let own = GroupId::parse(group).and_then(|group| bringer.get(&group));
-        own.is_none_or(|(own, _)| *own == dir)
+        let first = GroupId::parse(group).and_then(|group| bringer.get(&group));
+        first.is_none_or(|(first, _)| *first == dir)
     };
     let sums = calls::join(dirs, brings, out)?;
     folder::replace(&folder.path(JOURNAL), |file| {
@@ -152,7 +152,7 @@ fn keepers(dirs: &[PathBuf]) -> Result<Vec<(&Path, RunFile)>, Error> {
 fn state(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Error> {
     let merged = RunFile { shard: "1/1".into(), share: None, merged: command.to_vec(), ..first.clone() };
     match RunFile::read(folder.dir()) {
-        Ok(there) => same_run(folder.dir(), &there, folder.dir(), &merged)?,
+        Ok(existing) => same_run(folder.dir(), &existing, folder.dir(), &merged)?,
         Err(Error::NoRun(_)) if folder.is_blank(JOURNAL) => {}
         Err(error) => return Err(error),
     }
@@ -178,15 +178,17 @@ fn bringers(dirs: &[PathBuf]) -> Result<HashMap<GroupId, (usize, bool)>, Error> 
     Ok(bringer)
 }
 
-fn incomplete(index: &Index, units: &Units, given: &[String]) -> Error {
+fn incomplete(index: &Index, units: &Units, shards: &[String]) -> Error {
     let first = (0..units.len()).find(|&unit| !index.has(unit));
     let first = first.map_or_else(String::new, |unit| name(&units.key(unit)));
-    let count = given[0].parse::<Shard>().map_or(1, |shard| shard.count);
-    let given: BTreeSet<&str> = given.iter().map(String::as_str).collect();
-    let absent: Vec<String> =
-        (1..=count).map(|i| format!("{i}/{count}")).filter(|shard| !given.contains(shard.as_str())).collect();
+    let count = shards[0].parse::<Shard>().map_or(1, |shard| shard.count);
+    let shards: BTreeSet<&str> = shards.iter().map(String::as_str).collect();
+    let absent: Vec<String> = (1..=count)
+        .map(|i| format!("{i}/{count}"))
+        .filter(|shard| !shards.contains(shard.as_str()))
+        .collect();
     let shards =
-        if absent.is_empty() { given.into_iter().collect::<Vec<_>>().join(", ") } else { absent.join(", ") };
+        if absent.is_empty() { shards.into_iter().collect::<Vec<_>>().join(", ") } else { absent.join(", ") };
     let (missing, units) = (units.len() - index.n_verdicts(), units.len());
     Error::Incomplete { missing, units, first, shards }
 }

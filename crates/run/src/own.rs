@@ -46,14 +46,14 @@ pub fn run_of(path: &Path, new: Option<&Path>) -> Option<PathBuf> {
 
 /// A path without links, as far as it exists.
 fn real(path: &Path) -> PathBuf {
-    let whole = || std::fs::canonicalize(path).ok();
+    let resolved = || std::fs::canonicalize(path).ok();
     let by_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
         Some(folder.join(path.file_name()?))
     };
     let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.into());
-    whole().or_else(by_folder).unwrap_or_else(absolute)
+    resolved().or_else(by_folder).unwrap_or_else(absolute)
 }
 
 /// Removes what processes that were killed in the middle of a file left in a run's folder.

@@ -23,7 +23,7 @@ use crate::{
 
 mod tally;
 
-use tally::{Distinct, Given, Tally};
+use tally::{Distinct, ScoredTexts, Tally};
 
 /// Cost of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -231,10 +231,10 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             let answer = tally::answer(self.panel, question.role, shortest.unwrap_or_default());
             // A budget may be too small for any answer.
             let answer = answer.min(question.max_tokens);
-            let given = Given::of(self.panel, &question);
-            tally.add(prompt.tokens + given.tokens, answer, question.max_tokens);
+            let scored = ScoredTexts::new(self.panel, &question);
+            tally.add(prompt.tokens + scored.tokens, answer, question.max_tokens);
             let mut distinct = self.distinct.lock().unwrap_or_else(PoisonError::into_inner);
-            distinct.enter(self.panel, question.role, &prompt, &given);
+            distinct.enter(self.panel, question.role, &prompt, &scored);
         }
         Ok(tally)
     }

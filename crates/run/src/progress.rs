@@ -276,8 +276,8 @@ const LEAST: f64 = 0.1;
 /// The remaining time, at the pace until the last known progress: during a step of the model, which may take
 /// many seconds, the remaining time does not grow.
 fn left(latest: Milestone, seconds: f64) -> f64 {
-    let rest = (1.0 - latest.share) / latest.share;
-    (latest.at * rest - (seconds - latest.at)).max(LEAST * seconds * rest)
+    let ratio = (1.0 - latest.share) / latest.share;
+    (latest.at * ratio - (seconds - latest.at)).max(LEAST * seconds * ratio)
 }
 
 fn duration(seconds: f64) -> String {

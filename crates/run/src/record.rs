@@ -232,18 +232,18 @@ impl Record {
                     warning,
                     n_calls: n_calls.get(i).copied().unwrap_or(0),
                 };
-                blank.said(verdict)
+                blank.with_verdict(verdict)
             })
             .collect()
     }
 
     /// The score's interval in words, ` (90%: -12.0 to -0.5)`; empty without one.
     #[must_use]
-    pub fn interval_said(&self) -> String {
+    pub fn interval_text(&self) -> String {
         self.interval.map_or_else(String::new, |[low, high]| format!(" (90%: {low:.1} to {high:.1})"))
     }
 
-    fn said(self, verdict: Result<Verdict, judges::Error>) -> Self {
+    fn with_verdict(self, verdict: Result<Verdict, judges::Error>) -> Self {
         match verdict {
             Ok(v) if v.score.is_finite() && v.raw.is_finite() => Self {
                 // Adding 0 turns -0, which would be printed as such, into 0.
@@ -254,9 +254,10 @@ impl Record {
                 errors: v.errors,
                 ..self
             },
-            Ok(v) => {
-                self.said(Err(judges::Error::Failed(format!("the score is not a number: `{}`", v.score))))
-            }
+            Ok(v) => self.with_verdict(Err(judges::Error::Failed(format!(
+                "the score is not a number: `{}`",
+                v.score
+            )))),
             Err(error) => Self { status: Status::from(&error), reason: Some(error.to_string()), ..self },
         }
     }

@@ -1,5 +1,5 @@
-//! A run with an opened folder: the groups that the folder lacks are judged in parallel and journalled as soon
-//! as they are done; then the folder is finished.
+//! A run with an opened folder: the groups that the folder lacks are judged in parallel and journalled as
+//! soon as they are done; then the folder is finished.
 
 use std::sync::Arc;
 

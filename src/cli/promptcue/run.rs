@@ -18,10 +18,13 @@ use crate::{
     judges::{
         Panel, Preset, Settings, in_parallel,
         registry::{self, Signed},
-        rubric_mqm::{self, RubricMqm, Scenario, Texts, scenario},
+        rubric_mqm::{self, Scenario, Texts, scenario},
     },
     mqm::locate,
-    replication::promptcue::gold::{self, Cue},
+    replication::{
+        promptcue::gold::{self, Cue},
+        rubric_mqm::Classifier,
+    },
     segment::Lang,
     signature::Signature,
 };
@@ -94,7 +97,7 @@ pub fn run(args: &RunArgs, invocation: &Invocation, load: ModelLoader) -> Result
     Ok((cues.len(), missing))
 }
 
-fn judge(args: &RunArgs) -> Result<(RubricMqm, Signed)> {
+fn judge(args: &RunArgs) -> Result<(Classifier, Signed)> {
     let Some(found) = Scenario::named(&args.scenario) else {
         bail!(
             "there is no scenario `{}`; hint: use one of {}",
@@ -107,13 +110,13 @@ fn judge(args: &RunArgs) -> Result<(RubricMqm, Signed)> {
         Settings { preset: args.preset, max_tokens: args.sampling.max_tokens, ..Settings::default() };
     let method = registry::find(rubric_mqm::METHOD.name)?;
     let options = method.parse_options(&format!("scenario={long}"))?;
-    let judge = RubricMqm::new(&settings, &rubric_mqm::Options::read(&options))?;
+    let judge = Classifier::new(&settings, &rubric_mqm::Options::read(&options))?;
     let signed = registry::sign(method, &settings, &options, &judge.provenance());
     Ok((judge, signed))
 }
 
 /// One line of the answers: `review` is null where there is no usable answer, and `reason` has the cause.
-fn line(judge: &RubricMqm, panel: &Panel, cue: &Cue) -> Value {
+fn line(judge: &Classifier, panel: &Panel, cue: &Cue) -> Value {
     let (source, target) = match marked(cue) {
         Ok(texts) => texts,
         Err(reason) => return json!({ "id": cue.id, "review": null, "reason": reason }),

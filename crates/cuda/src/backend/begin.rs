@@ -9,11 +9,11 @@ use super::{
     },
     Cuda, tail,
 };
-use tribunal_model::{self as model, step::Step};
+use tribunal_model::{Result, step::Step};
 
 impl Cuda {
     /// Checks a step and prepares for it.
-    pub(crate) fn expect(&mut self, step: &Step) -> Result<(), model::Error> {
+    pub(crate) fn expect(&mut self, step: &Step) -> Result<()> {
         step.check(self.n_blocks, self.config.vocab)?;
         if self.config.delta_net.is_some() {
             step.check_states(self.states.as_ref().map_or(0, |states| states.n_slots))?;

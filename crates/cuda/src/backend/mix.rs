@@ -12,7 +12,7 @@ use super::{
     },
     Cuda, Values,
 };
-use tribunal_model::{self as model, backend::DeltaNetWeights, config};
+use tribunal_model::{self as model, Result, backend::DeltaNetWeights, config};
 
 /// Columns of a block of `delta_rule`, values of a warp of `delta_conv`, and the multiprocessor's share of a
 /// copy.
@@ -42,7 +42,7 @@ impl Layer<'_> {
 
 impl Cuda {
     /// Uploads the weights of a DeltaNet layer, of the heads that this card has.
-    pub(super) fn delta_net_weights(&self, weights: &DeltaNetWeights) -> Result<DeltaNet, model::Error> {
+    pub(super) fn delta_net_weights(&self, weights: &DeltaNetWeights) -> Result<DeltaNet> {
         let missing = || model::Error::Step("recurrent layers of a model without any".into());
         let own = self.config.delta_net.as_ref().ok_or_else(missing)?;
         let upload = &mut self.upload();

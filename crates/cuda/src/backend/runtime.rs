@@ -13,7 +13,7 @@ use super::{
     Cuda,
 };
 use tribunal_model::{
-    self as model, KvType,
+    KvType, Result,
     backend::Runtime,
     sampler::{SampleRequest, SampledToken},
     step::StepLimits,
@@ -23,7 +23,7 @@ use tribunal_model::{
 const CHEAP_ROWS: usize = 64;
 
 impl Runtime for Cuda {
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<()> {
         if kv != KvType::Bf16 {
             return Err(Error::Cache(kv.name()).into());
         }
@@ -36,7 +36,7 @@ impl Runtime for Cuda {
         Ok(())
     }
 
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
+    fn reserve_states(&mut self, n_slots: usize) -> Result<()> {
         self.here()?;
         self.forget_recordings();
         self.states = None;
@@ -55,7 +55,7 @@ impl Runtime for Cuda {
         Places::new(extent, self.sizes(), extra).bytes + ropes
     }
 
-    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
+    fn prepare(&mut self, most: StepLimits) -> Result<()> {
         self.here()?;
         let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
         self.make(extent)?;
@@ -72,7 +72,7 @@ impl Runtime for Cuda {
         self.gpu = if proven { self.own.proven() } else { self.own.clone() };
     }
 
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
         let mut choices = vec![None; wants.len()];
         let wants = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)], self.config.vocab);
         if let Some(logits) = self.logits.filter(|_| !wants.rows.is_empty()) {
@@ -83,7 +83,7 @@ impl Runtime for Cuda {
         Ok(choices)
     }
 
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
         let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
         let asked: Vec<(usize, u32)> =
             known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
@@ -104,7 +104,7 @@ impl Runtime for Cuda {
         Ok(rows.iter().map(of_row).collect())
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
+    fn logits(&self) -> Result<Vec<Vec<f32>>> {
         let Some(logits) = self.logits else { return Ok(Vec::new()) };
         self.here()?;
         let row = self.config.vocab * 4;

@@ -14,7 +14,7 @@ use super::{
     },
     Detour, Ranks,
 };
-use tribunal_model as model;
+use tribunal_model::Result;
 
 /// Rows of which each card has some columns.
 pub(super) struct Columns<'a> {
@@ -54,7 +54,7 @@ impl Columns<'_> {
 impl Ranks {
     /// Gathers rows on every card that has a place in `to`, in that place: after all work that computes them,
     /// and before all later work of these cards.
-    pub(super) fn exchange(&mut self, columns: &Columns<'_>, to: &[Values]) -> Result<(), model::Error> {
+    pub(super) fn exchange(&mut self, columns: &Columns<'_>, to: &[Values]) -> Result<()> {
         let n_rows = columns.pieces[0].n_rows();
         let all = n_rows.max(1);
         let at_once = self.detour.as_ref().map_or(Ok(all), |_| Detour::rows_of(columns.width()))?;

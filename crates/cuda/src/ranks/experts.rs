@@ -14,17 +14,17 @@ use super::{
     Ranks,
     exchange::Columns,
 };
-use tribunal_model::{self as model, config};
+use tribunal_model::{self as model, Result, config};
 
 impl Ranks {
     /// The outputs of each row's experts, and of the shared one: of each card's columns.
-    pub(super) fn sum_of_experts(&mut self, h: &[Values], experts: &[Experts]) -> Result<(), model::Error> {
+    pub(super) fn sum_of_experts(&mut self, h: &[Values], experts: &[Experts]) -> Result<()> {
         self.each(|i, cuda| cuda.route(&h[i], &experts[i]))?;
         self.sum_of_routed(h, experts)
     }
 
     /// The outputs of the experts of rows already routed, and of the shared one: of each card's columns.
-    pub(super) fn sum_of_routed(&mut self, h: &[Values], experts: &[Experts]) -> Result<(), model::Error> {
+    pub(super) fn sum_of_routed(&mut self, h: &[Values], experts: &[Experts]) -> Result<()> {
         let Some(config::Experts { width, shared, .. }) = self.whole.experts else {
             return Err(model::Error::Step("experts of a model without any".into()));
         };
@@ -41,12 +41,7 @@ impl Ranks {
 
     /// Writes each card's columns of the rows' sums to rows of the hidden size, or adds them, and gathers the
     /// others'.
-    pub(super) fn whole_experts(
-        &mut self,
-        experts: &[Experts],
-        to: &[Values],
-        adds: bool,
-    ) -> Result<(), model::Error> {
+    pub(super) fn whole_experts(&mut self, experts: &[Experts], to: &[Values], adds: bool) -> Result<()> {
         let ends = self.ends(self.whole.hidden, 4);
         self.each(|i, cuda| {
             let first = if i == 0 { 0 } else { ends[i - 1] };

@@ -15,7 +15,7 @@ use super::{
     exchange::Columns,
 };
 use tribunal_model::{
-    self as model, KvType, Weights,
+    KvType, Result, Weights,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
         StepStatus,
@@ -27,11 +27,7 @@ use tribunal_model::{
 
 impl Ranks {
     /// Gathers rows of bf16 on every card, as a product's input.
-    pub(super) fn whole_rows(
-        &mut self,
-        pieces: &[Values],
-        ends: Vec<usize>,
-    ) -> Result<Vec<Values>, model::Error> {
+    pub(super) fn whole_rows(&mut self, pieces: &[Values], ends: Vec<usize>) -> Result<Vec<Values>> {
         let (row_bytes, in_place) = (ends.last().copied().unwrap_or(0), false);
         let whole = self.each(|i, cuda| cuda.values(Slot::Whole, pieces[i].n_rows(), row_bytes))?;
         self.exchange(&Columns { pieces, ends, in_place }, &whole)?;
@@ -40,13 +36,7 @@ impl Ranks {
 
     /// Writes each card's columns of a product to rows of the hidden size, or adds them, and gathers the
     /// others'.
-    fn whole_sums(
-        &mut self,
-        h: &[Values],
-        w: &[Linear],
-        to: &[Values],
-        add: bool,
-    ) -> Result<(), model::Error> {
+    fn whole_sums(&mut self, h: &[Values], w: &[Linear], to: &[Values], add: bool) -> Result<()> {
         let hidden = self.whole.hidden;
         self.each(|i, cuda| {
             let first = w[i].outputs[0].start;
@@ -64,7 +54,7 @@ impl Ranks {
         y: &[Values],
         norm: &[Memory],
         (factor, next): (f32, &[Memory]),
-    ) -> Result<Vec<Values>, model::Error> {
+    ) -> Result<Vec<Values>> {
         self.await_readers()?;
         self.each(|i, cuda| {
             let add = Add::Normed { values: &y[i], weight: &norm[i] };
@@ -73,27 +63,23 @@ impl Ranks {
     }
 
     /// Waits for the other cards' reads of the last product before the next one overwrites it.
-    fn await_readers(&self) -> Result<(), model::Error> {
+    fn await_readers(&self) -> Result<()> {
         if self.detour.is_none() { self.synchronize() } else { Ok(()) }
     }
 
     /// The norm of whole rows with all terms added, times a factor.
-    fn norm_times(
-        &self,
-        x: &[Values],
-        (factor, next): (f32, &[Memory]),
-    ) -> Result<Vec<Values>, model::Error> {
+    fn norm_times(&self, x: &[Values], (factor, next): (f32, &[Memory])) -> Result<Vec<Values>> {
         self.each(|i, cuda| cuda.residual_norm(&x[i], (Add::Nothing, factor), &next[i]))
     }
 }
 
 impl Runtime for Ranks {
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<()> {
         self.finish()?;
         self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
     }
 
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
+    fn reserve_states(&mut self, n_slots: usize) -> Result<()> {
         self.finish()?;
         self.each_mut(|_, cuda| cuda.reserve_states(n_slots)).map(|_| ())
     }
@@ -102,7 +88,7 @@ impl Runtime for Ranks {
         self.cards.iter().map(|card| card.cuda.step_bytes(most)).max().unwrap_or(0)
     }
 
-    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
+    fn prepare(&mut self, most: StepLimits) -> Result<()> {
         self.finish()?;
         self.each_mut(|_, cuda| cuda.prepare(most)).map(|_| ())
     }
@@ -111,15 +97,15 @@ impl Runtime for Ranks {
         self.cards.iter_mut().for_each(|card| card.cuda.take_proven(proven));
     }
 
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
         self.cards[0].cuda.take(wants)
     }
 
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
         self.cards[0].cuda.logprobs(rows)
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
+    fn logits(&self) -> Result<Vec<Vec<f32>>> {
         self.cards[0].cuda.logits()
     }
 
@@ -143,41 +129,36 @@ impl Backend for Ranks {
     type Experts = Vec<Experts>;
     type DeltaNet = Vec<DeltaNet>;
 
-    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         self.each(|_, cuda| cuda.vector(values.clone()))
     }
 
-    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, model::Error> {
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table> {
         self.each(|_, cuda| cuda.table(weights, name, shape))
     }
 
-    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear> {
         self.each(|_, cuda| cuda.linear(weights, matrices))
     }
 
-    fn experts(
-        &self,
-        weights: &Weights,
-        module: &str,
-        experts: &config::Experts,
-    ) -> Result<Self::Experts, model::Error> {
+    fn experts(&self, weights: &Weights, module: &str, experts: &config::Experts) -> Result<Self::Experts> {
         self.each(|_, cuda| cuda.experts(weights, module, experts))
     }
 
-    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         self.each(|_, cuda| cuda.delta_net(weights.clone()))
     }
 
-    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
         self.each(|i, cuda| cuda.tied(&table[i]))
     }
 
-    fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
+    fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<()> {
         self.finish()?;
         self.each_mut(|i, cuda| cuda.adapt(&mut to[i], parts)).map(|_| ())
     }
 
-    fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus> {
         if let Some(graphs) = &mut self.graphs {
             graphs.abandon();
         }
@@ -195,15 +176,15 @@ impl Backend for Ranks {
         self.begin_recorded()
     }
 
-    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream> {
         self.each_mut(|i, cuda| cuda.embed(&table[i]))
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, model::Error> {
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
         self.each_mut(|i, cuda| cuda.norm(&x[i], &weight[i]))
     }
 
-    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product> {
         self.each_mut(|i, cuda| cuda.product(&x[i], &w[i]))
     }
 
@@ -213,7 +194,7 @@ impl Backend for Ranks {
         h: &Self::Input,
         w: &Self::Linear,
         After { norm, factor, next }: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         let Some(norm) = norm else {
             self.whole_sums(h, w, x, true)?;
             return self.norm_times(x, (factor, next));
@@ -231,7 +212,7 @@ impl Backend for Ranks {
         qkv: &Self::Linear,
         HeadNorms { q, k, v }: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
-    ) -> Result<Self::Queries, model::Error> {
+    ) -> Result<Self::Queries> {
         self.each_mut(|i, cuda| {
             let [q, k, v] = [q, k, v].map(|norm| norm.map(|norm| &norm[i]));
             let norms = HeadNorms { q, k, v };
@@ -243,7 +224,7 @@ impl Backend for Ranks {
         &mut self,
         x: Self::Stream,
         queries: Self::Queries,
-    ) -> Result<(Self::Stream, Self::Queries), model::Error> {
+    ) -> Result<(Self::Stream, Self::Queries)> {
         Ok(self.each_mut(|i, cuda| cuda.take_wanted(x[i], queries[i]))?.into_iter().unzip())
     }
 
@@ -254,7 +235,7 @@ impl Backend for Ranks {
         rows: Rows,
         kind: AttentionKind,
         sinks: Option<&Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         let attended = self.each_mut(|i, cuda| {
             let sinks = sinks.map(|sinks| &sinks[i]);
             cuda.attend(layer, queries[i], rows, kind, sinks)
@@ -269,18 +250,14 @@ impl Backend for Ranks {
         h: &Self::Input,
         projections: &Self::Linear,
         delta_net: &Self::DeltaNet,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         let mixed = self.each_mut(|i, cuda| cuda.mix(layer, &h[i], &projections[i], &delta_net[i]))?;
         let values = self.whole.delta_net.as_ref().map_or(0, |delta_net| delta_net.widths()[2]);
         let of_card = 2 * values / self.cards.len();
         self.whole_rows(&mixed, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }
 
-    fn gated_product(
-        &mut self,
-        x: &Self::Input,
-        gate_up: &Self::Linear,
-    ) -> Result<Self::Input, model::Error> {
+    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input> {
         let gated = self.each_mut(|i, cuda| cuda.gated_product(&x[i], &gate_up[i]))?;
         self.whole_rows(&gated, self.ends(self.whole.intermediate, 2))
     }
@@ -291,7 +268,7 @@ impl Backend for Ranks {
         h: &Self::Input,
         experts: &Self::Experts,
         After { norm, factor, next }: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         self.sum_of_experts(h, experts)?;
         let Some(norm) = norm else {
             self.whole_experts(experts, x, true)?;
@@ -308,7 +285,7 @@ impl Backend for Ranks {
         x: &mut Self::Stream,
         Beside { gated, down, experts, norms }: Beside<'_, Self>,
         After { norm, factor, next }: After<'_, Self::Vector>,
-    ) -> Result<Self::Input, model::Error> {
+    ) -> Result<Self::Input> {
         let row_bytes = 4 * self.whole.hidden;
         let rows_in = |ranks: &Self, slot| ranks.each(|i, cuda| cuda.values(slot, x[i].n_rows(), row_bytes));
         let dense = rows_in(self, Slot::Beside)?;
@@ -329,23 +306,23 @@ impl Backend for Ranks {
         })
     }
 
-    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>> {
         self.cards[0].cuda.floats(&x[0])
     }
 
-    fn note(&mut self, x: &Self::Stream) -> Result<(), model::Error> {
+    fn note(&mut self, x: &Self::Stream) -> Result<()> {
         let first = &mut self.cards[0];
         first.cuda.here()?;
         first.cuda.note(&x[0])
     }
 
-    fn noted(&mut self) -> Result<Vec<Vec<f32>>, model::Error> {
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>> {
         let first = &mut self.cards[0];
         first.cuda.here()?;
         first.cuda.noted()
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, model::Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus> {
         let columns = Columns { pieces: &logits, ends: self.ends(self.whole.vocab, 4), in_place: false };
         let all = self.cards[0].cuda.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
         self.exchange(&columns, &[all])?;

@@ -13,7 +13,7 @@ use candle_core::quantized::GgmlDType as T;
 use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling, Usage};
 use tribunal_cpu::{Activations, Compute};
 use tribunal_engine::{Device, Engine, Options};
-use tribunal_model::{BLOCK, Config, KvType, Part, Step, Weights, config::from_json};
+use tribunal_model::{BLOCK, Config, KvType, Part, Step, Weights, families::from_json};
 
 use crate::{
     engine::{ask_all, bits, options, tiny},

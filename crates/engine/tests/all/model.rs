@@ -117,7 +117,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 }
 
 /// A model of each architecture.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "llama",
     "smollm2",
     "mistral",
@@ -136,6 +136,7 @@ const NAMES: [&str; 18] = [
     "gemma4",
     "gemma4-moe",
     "gpt-oss",
+    "seed-oss",
 ];
 
 #[test]

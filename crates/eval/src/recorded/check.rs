@@ -67,7 +67,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
     let signature = signature(&built, &models, &spec.sampling);
     let mut found = fields(&run, &signature);
     found.extend(sources::prompts(&run, &built));
-    found.extend(sources::materials((dir, &run), &given, how.allow_files)?);
+    found.extend(sources::materials(dir, &run, &given, how.allow_files)?);
     found.extend(sources::names(&run));
     found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
     found.extend(sources::training(&run.trained_on, &trained_on));

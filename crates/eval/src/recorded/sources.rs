@@ -52,7 +52,7 @@ fn hashes(of: &str, recorded: &[NamedHash], derived: &[NamedHash]) -> Vec<Differ
 ///
 /// # Errors
 /// A copy that cannot be read.
-pub fn materials((dir, run): (&Path, &RunFile), given: &Spec, allow_files: bool) -> Result<Vec<Difference>> {
+pub fn materials(dir: &Path, run: &RunFile, given: &Spec, allow_files: bool) -> Result<Vec<Difference>> {
     let flags = provenance::files(given);
     let flags = flags.map(|(flag, path)| (flag, path.as_ref().map(|path| path.display().to_string())));
     let is_named = |flag: &str| {
@@ -70,18 +70,14 @@ pub fn materials((dir, run): (&Path, &RunFile), given: &Spec, allow_files: bool)
             let recorded = format!("a material of `{}`", material.flag);
             found.push(Difference::new(RUN, "the materials of the command", &recorded, "no such option"));
         }
-        found.extend(copied((dir, run), material, allow_files)?);
+        found.extend(copied(dir, run, material, allow_files)?);
     }
     Ok(found)
 }
 
 /// The copy of a material: its name and its hash. Materials without a copy are read only where files outside
 /// are allowed.
-fn copied(
-    (dir, run): (&Path, &RunFile),
-    material: &Material,
-    files_allowed: bool,
-) -> Result<Vec<Difference>> {
+fn copied(dir: &Path, run: &RunFile, material: &Material, files_allowed: bool) -> Result<Vec<Difference>> {
     let Material { flag, given, kept: name, sha256 } = material;
     let stem = provenance::kept_as(flag);
     let ending = Path::new(given).extension().map(|ending| format!("{stem}.{}", ending.to_string_lossy()));
@@ -95,7 +91,7 @@ fn copied(
     }
     let copy = copies::place(dir, material)?;
     let outside =
-        || Some(run.from_there(Path::new(given))).filter(|recorded| files_allowed && recorded.exists());
+        || Some(run.resolve(Path::new(given))).filter(|recorded| files_allowed && recorded.exists());
     let Some(at) = copy.or_else(outside) else {
         // Only the first shard keeps copies.
         let is_kept = run.shard == "1/1" && run.merged.is_empty();

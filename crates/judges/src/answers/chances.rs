@@ -32,11 +32,11 @@ impl Scoring {
     /// # Errors
     /// [`setup::Error::Conflict`].
     pub fn check(self, settings: &Settings) -> Result<(), setup::Error> {
-        if self == Self::ExpectedQuality && settings.preset != Preset::Strict {
-            let reason = "probabilities are weighed within the layout of `strict`; hint: use preset `strict`, or leave `score` out";
-            return Err(setup::Error::Conflict(reason.into()));
-        }
-        Ok(())
+        let is_loose = self == Self::ExpectedQuality && settings.preset != Preset::Strict;
+        setup::reject(&[(
+            is_loose,
+            "probabilities are weighed within the layout of `strict`; hint: use preset `strict`, or leave `score` out",
+        )])
     }
 
     /// The calls of one question; an answer that cannot be used has no distribution to score.

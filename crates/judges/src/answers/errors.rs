@@ -1,8 +1,6 @@
 //! Errors in JSON, as in the FSP paper's prompts: the schema that is shown, the form that is enforced, shots
 //! written as answers, and the reader of answers. No model is called here.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -111,11 +109,7 @@ impl AnswerFormat {
         let rendered = self.render(prompts, file, max_errors)?;
         let schema: Value = serde_json::from_str(&rendered)
             .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))?;
-        let texts = BTreeMap::from([
-            ("source".to_owned(), source.to_owned()),
-            (self.target.tag().into(), target.into()),
-        ]);
-        Ok(form_about(schema, texts))
+        Ok(form_about(schema, [("source", source), (self.target.tag(), target)]))
     }
 
     fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
@@ -277,17 +271,8 @@ impl Answer {
         self
     }
 
-    /// The verdict about these texts: raw and score are the quality score, or the weighed errors.
-    #[must_use]
-    pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
-        let repeats = self.repeats;
-        let (errors, quality_score) = self.into_parts();
-        let (errors, penalty) = mqm::assess(errors, source, target, repeats, weights);
-        let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
-        Verdict { quality_score, ..Verdict::new(score, errors) }
-    }
-
-    /// The verdict with the method's score; `raw` is the written number.
+    /// The verdict about these texts: the quality score or its mean, or the weighed errors. `raw` is the
+    /// written number.
     ///
     /// # Errors
     /// The errors of [`GivenAnswer::quality`].
@@ -298,11 +283,12 @@ impl Answer {
         scoring: Scoring,
         written: &GivenAnswer<'_>,
     ) -> Result<Verdict, Error> {
-        let mut verdict = self.verdict(&texts.source, &texts.target, weights, scoring.by_quality());
-        if scoring == Scoring::ExpectedQuality {
-            verdict.score = written.quality()?;
-        }
-        Ok(verdict)
+        let repeats = self.repeats;
+        let (errors, quality_score) = self.into_parts();
+        let (errors, penalty) = mqm::assess(errors, &texts.source, &texts.target, repeats, weights);
+        let raw = quality_score.filter(|_| scoring.by_quality()).unwrap_or(penalty);
+        let score = if scoring == Scoring::ExpectedQuality { written.quality()? } else { raw };
+        Ok(Verdict { raw, quality_score, ..Verdict::new(score, errors) })
     }
 
     /// The errors, not yet located and weighed, and the quality score.
@@ -321,6 +307,8 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::{Settings, shots};
 

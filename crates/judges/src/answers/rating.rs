@@ -25,6 +25,9 @@ pub enum Rating {
     Classes,
 }
 
+/// The numbers from 0 to 100.
+pub const PERCENT: &str = "100|[1-9]?[0-9]";
+
 pub const NUMBERS: [&str; 5] = ["one", "two", "three", "four", "five"];
 
 /// The classes as the prompt writes them, worst first.
@@ -55,7 +58,7 @@ impl Rating {
             Self::Score { schema } | Self::ReasonedScore { schema } => {
                 ResponseFormat::json(prompts.schema(schema)?)
             }
-            Self::Number => ResponseFormat::Regex("100|[1-9]?[0-9]".into()),
+            Self::Number => ResponseFormat::Regex(PERCENT.into()),
             Self::Stars => ResponseFormat::Choice(
                 NUMBERS.iter().map(|n| format!("{n} star{}", if *n == "one" { "" } else { "s" })).collect(),
             ),
@@ -137,36 +140,6 @@ fn read_stars(text: &str) -> Option<f64> {
 
 fn read_class(text: &str) -> Option<f64> {
     CLASSES.iter().position(|class| class.to_lowercase() == text).map(|n| n as f64)
-}
-
-/// The number that GEMBA's program takes from an answer: the only run of digits, or the first of `NN/100` and
-/// nothing else; at most 100.
-///
-/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list adds
-/// nothing to the first rule.
-#[must_use]
-pub fn number(answer: &str) -> Option<f64> {
-    let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
-    let score = match only_digits(answer) {
-        Some(run) => run.parse().ok(),
-        // Python's `$` also matches before a final newline.
-        None => {
-            let score = answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100");
-            score.filter(digits)?.parse::<u64>().ok()
-        }
-    };
-    score.filter(|score| *score <= 100).map(|score| score as f64)
-}
-
-/// The only run of digits.
-#[must_use]
-pub fn only_digits(text: &str) -> Option<String> {
-    let text = reading::ascii_digits(text);
-    let mut runs = text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
-    match (runs.next()?, runs.next()) {
-        (run, None) => Some(run.to_owned()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! RUBRIC-MQM's prompt files: those of a scenario's prompt in a preset. Nothing is rendered here.
 //!
-//! `paper` and `strict` have the words of the paper's tables, `code` those of the published code, in a folder
-//! of their own. The tables' scale of 100 ends at 90 with the words of 100; the author's files have both
-//! steps, and so has `strict`.
+//! `paper` and `strict` have the words of the paper's tables. The tables' scale of 100 ends at 90 with the words
+//! of 100; the author's files have both steps, and so has `strict`.
 
 use super::scenario::{
     Scale::{Eight, Four, Hundred},
@@ -36,58 +35,34 @@ pub struct Files {
 }
 
 impl Files {
+    /// The files with the words of the paper's tables.
     #[must_use]
     pub fn of(scenario: Scenario, preset: Preset) -> Self {
-        if preset == Preset::Code { code(scenario) } else { tables(scenario, preset) }
-    }
-}
-
-fn tables(scenario: Scenario, preset: Preset) -> Files {
-    Files {
-        system: file!("system.j2"),
-        prompt: file!("prompt.j2"),
-        definitions: matches!(scenario, DeepCat | DeepCatShot).then_some(file!("definitions.j2")),
-        rubric: match scenario {
-            DeepRubric(Four) => Some(file!("rubric-4.j2")),
-            DeepRubric(Eight) => Some(file!("rubric-8.j2")),
-            DeepRubric(Hundred) if preset == Preset::Paper => Some(file!("rubric-100.paper.j2")),
-            DeepRubric(Hundred) => Some(file!("rubric-100.j2")),
-            _ => None,
-        },
-        continuous: match scenario {
-            DeepQ(Four) => Some(file!("q-4.j2")),
-            DeepQ(Eight) => Some(file!("q-8.j2")),
-            DeepQ(Hundred) => Some(file!("q-100.j2")),
-            _ => None,
-        },
-        shots: if scenario.extends_shots() { file!("shots.extended.jsonl") } else { file!("shots.jsonl") },
-        answer: file!("answer.j2"),
-        schema: (preset == Preset::Strict).then_some(file!("schema.j2")),
-    }
-}
-
-fn code(scenario: Scenario) -> Files {
-    let shots =
-        if scenario.extends_shots() { file!("code/shots.extended.jsonl") } else { file!("code/shots.jsonl") };
-    Files {
-        system: file!("code/system.j2"),
-        prompt: file!("code/prompt.j2"),
-        definitions: matches!(scenario, DeepCat | DeepCatShot).then_some(file!("code/definitions.j2")),
-        rubric: match scenario {
-            DeepRubric(Four) => Some(file!("code/rubric-4.j2")),
-            DeepRubric(Eight) => Some(file!("code/rubric-8.j2")),
-            DeepRubric(Hundred) => Some(file!("code/rubric-100.j2")),
-            _ => None,
-        },
-        continuous: match scenario {
-            DeepQ(Four) => Some(file!("code/q-4.j2")),
-            DeepQ(Eight) => Some(file!("code/q-8.j2")),
-            DeepQ(Hundred) => Some(file!("code/q-100.j2")),
-            _ => None,
-        },
-        shots,
-        answer: file!("answer.j2"),
-        schema: None,
+        Self {
+            system: file!("system.j2"),
+            prompt: file!("prompt.j2"),
+            definitions: matches!(scenario, DeepCat | DeepCatShot).then_some(file!("definitions.j2")),
+            rubric: match scenario {
+                DeepRubric(Four) => Some(file!("rubric-4.j2")),
+                DeepRubric(Eight) => Some(file!("rubric-8.j2")),
+                DeepRubric(Hundred) if preset == Preset::Paper => Some(file!("rubric-100.paper.j2")),
+                DeepRubric(Hundred) => Some(file!("rubric-100.j2")),
+                _ => None,
+            },
+            continuous: match scenario {
+                DeepQ(Four) => Some(file!("q-4.j2")),
+                DeepQ(Eight) => Some(file!("q-8.j2")),
+                DeepQ(Hundred) => Some(file!("q-100.j2")),
+                _ => None,
+            },
+            shots: if scenario.extends_shots() {
+                file!("shots.extended.jsonl")
+            } else {
+                file!("shots.jsonl")
+            },
+            answer: file!("answer.j2"),
+            schema: (preset == Preset::Strict).then_some(file!("schema.j2")),
+        }
     }
 }
 
@@ -100,16 +75,12 @@ mod tests {
 
     #[test]
     fn one_strategy_fills_one_slot() {
-        for preset in [Preset::Paper, Preset::Code, Preset::Strict] {
+        for preset in [Preset::Paper, Preset::Strict] {
             for (name, _, scenario) in NAMES {
                 let files = Files::of(scenario, preset);
                 let slots = [files.definitions, files.rubric, files.continuous];
                 let filled = slots.iter().flatten().count() + usize::from(scenario == DeepShot);
                 assert_eq!(filled, usize::from(scenario != Scenario::Gemba), "{name} {preset}");
-                let is_code = |file: &File| file.name.starts_with("rubric_mqm/code/");
-                let own = [files.system, files.prompt, files.shots];
-                let texts = own.iter().chain(slots.iter().flatten());
-                assert!(texts.into_iter().all(|file| is_code(file) == (preset == Preset::Code)), "{name}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Our reader of RUBRIC-MQM's printed answers, one `"span" - category - 73` a line: it is tolerant of other
-//! layouts where the meaning is plain, and has no score for an answer without entries. The published code's
-//! reader is in [`super::code`]; answers in blocks of severity are read by [`crate::gemba_mqm::parse`].
+//! layouts where the meaning is plain, and has no score for an answer without entries. Answers in blocks of
+//! severity are read by [`crate::answers::blocks`].
 
 use crate::{Error, reading};
 

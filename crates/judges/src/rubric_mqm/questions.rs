@@ -1,9 +1,7 @@
 //! RUBRIC-MQM's questions: the conversation about a segment and the form of its answer, in one scenario and
 //! preset. No model is called and no answer parsed here.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -24,38 +22,31 @@ use crate::{
 
 /// The questions of one scenario in one preset.
 pub struct Questions {
-    files: Files,
-    prompts: Prompts,
-    scenario: Scenario,
-    preset: Preset,
+    templates: Templates,
     shows_reference: bool,
     examples: Vec<Example>,
 }
 
+/// The templates of one scenario in one preset.
+pub struct Templates {
+    pub files: Files,
+    pub prompts: Prompts,
+    pub scenario: Scenario,
+    preset: Preset,
+}
+
 /// An example and its answer in the form of the preset.
-struct Example {
-    source_lang: String,
-    source: String,
-    target_lang: String,
-    target: String,
-    answer: String,
+pub struct Example {
+    pub source_lang: String,
+    pub source: String,
+    pub target_lang: String,
+    pub target: String,
+    pub answer: String,
 }
 
-/// An example of the published code, with its answer word for word in each layout: `severity`, `4`, `8`,
-/// `100`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CodeShot {
-    source_lang: String,
-    source: String,
-    target_lang: String,
-    target: String,
-    answers: BTreeMap<String, String>,
-}
-
-/// The values of a template. `None` leaves a part of the prompt out.
+/// The values of a question. `None` leaves a part of the prompt out.
 #[derive(Serialize)]
-struct Values<'a> {
+pub struct Values<'a> {
     source_lang: &'a str,
     source: &'a str,
     target_lang: &'a str,
@@ -64,7 +55,7 @@ struct Values<'a> {
     cue: bool,
     paper: bool,
     scale: Option<u32>,
-    definitions: Option<String>,
+    pub definitions: Option<String>,
     rubric: Option<String>,
     continuous: Option<String>,
 }
@@ -77,32 +68,20 @@ impl Questions {
     pub fn load(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let (preset, scenario) = (settings.preset, *options.scenario);
         let shows_reference = options.reference.is_shown(settings);
-        check_reference(scenario, preset, shows_reference)?;
+        check_reference(preset, shows_reference)?;
         let files = Files::of(scenario, preset);
         let shots = settings.has_shots(*options.has_shots)?.then_some(files.shots);
-        let is_code_shots = preset == Preset::Code && settings.shots.is_none();
-        let answer = (preset != Preset::Strict && !is_code_shots).then_some(files.answer);
-        let optional = [files.definitions, files.rubric, files.continuous, shots, answer, files.schema];
-        let used: Vec<File> =
-            [files.system, files.prompt].into_iter().chain(optional.into_iter().flatten()).collect();
-        let prompts = Prompts::load(&used, settings)?;
-        let mut questions = Self { files, prompts, scenario, preset, shows_reference, examples: Vec::new() };
-        questions.examples = match shots {
-            Some(file) if is_code_shots => questions.code_examples(file)?,
-            shots => {
-                let shots = shots::load(&questions.prompts, shots, settings)?;
-                shots.into_iter().map(|shot| questions.example(shot)).collect::<Result<_, _>>()?
-            }
-        };
-        let reference = shows_reference.then_some("c");
-        let sample = Texts { source_lang: "", source: "a", target_lang: "", target: "b", reference };
-        questions.chat(&sample, Cue::Marked).map_err(setup::Error::from_prompt)?;
+        let answer = (preset != Preset::Strict).then_some(files.answer);
+        let templates = Templates::load(scenario, files, [shots, answer, files.schema], settings)?;
+        let examples = templates.examples(shots, settings)?;
+        let questions = Self { templates, shows_reference, examples };
+        questions.chat(&Texts::sample(shows_reference), Cue::Marked).map_err(setup::Error::from_prompt)?;
         Ok(questions)
     }
 
     #[must_use]
     pub fn prompts(&self) -> &Prompts {
-        &self.prompts
+        &self.templates.prompts
     }
 
     #[must_use]
@@ -115,31 +94,15 @@ impl Questions {
     /// # Errors
     /// [`Error::Failed`] for a template that uses a value without a definition.
     pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat, Error> {
-        let is_marked = cue == Cue::Marked;
-        let is_code = self.preset == Preset::Code;
-        let schema = self.files.schema.map(|file| self.schema(file, cue)).transpose()?;
-        let mut chat = Chat::new()
-            .system(self.prompts.render(self.files.system, json!({ "schema": schema, "cue": is_marked }))?);
-        // The code's examples lack the sentence about the marks, though they have marks.
-        let cue_of_examples = if is_code { Cue::Unmarked } else { cue };
-        let examples_have_definitions = !(is_code && self.scenario.code_examples_are_gemba());
-        for example in &self.examples {
-            let texts = Texts {
-                source_lang: &example.source_lang,
-                source: &example.source,
-                target_lang: &example.target_lang,
-                target: &example.target,
-                reference: None,
-            };
-            let mut values = self.values(&texts, cue_of_examples)?;
-            values.definitions = values.definitions.filter(|_| examples_have_definitions);
-            let question = self.prompts.render(self.files.prompt, values)?;
-            let question = if is_marked { question } else { unmarked(&question) };
+        let Self { templates, examples, .. } = self;
+        let schema = templates.files.schema.map(|file| self.schema(file, cue)).transpose()?;
+        let mut chat = Chat::new().system(templates.system(schema, cue)?);
+        for example in examples {
+            let question = templates.question(templates.values(&example.texts(), cue)?)?;
+            let question = if cue == Cue::Marked { question } else { unmarked(&question) };
             chat = chat.user(question).assistant(&example.answer);
         }
-        let question = self.prompts.render(self.files.prompt, self.values(texts, cue)?)?;
-        // The code takes marks out of all texts that it sends, also the user's own.
-        Ok(chat.user(if is_code && !is_marked { unmarked(&question) } else { question }))
+        Ok(chat.user(templates.question(templates.values(texts, cue)?)?))
     }
 
     /// The form of an answer about these texts.
@@ -147,22 +110,68 @@ impl Questions {
     /// # Errors
     /// [`Error::Failed`] for a schema that is not JSON.
     pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat, Error> {
-        let Some(file) = self.files.schema else { return Ok(ResponseFormat::Text) };
+        let Some(file) = self.templates.files.schema else { return Ok(ResponseFormat::Text) };
         let schema = serde_json::from_str(&self.schema(file, cue)?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
-        let texts = [("source", texts.source), ("translation", texts.target)];
         // Without a cue, a `<v>` in a text is the text's own, and is shown.
         let shown = |text: &str| if cue == Cue::Marked { unmarked(text) } else { text.to_owned() };
-        let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), shown(text))).into();
-        Ok(form_about(schema, texts))
+        let [source, target] = [texts.source, texts.target].map(shown);
+        Ok(form_about(schema, [("source", &source), ("translation", &target)]))
     }
 
     fn schema(&self, file: File, cue: Cue) -> Result<String, Error> {
-        let scale = self.scenario.scale().map(Scale::max);
-        self.prompts.render(file, json!({ "scale": scale, "cue": cue == Cue::Marked }))
+        let scale = self.templates.scenario.scale().map(Scale::max);
+        self.templates.prompts.render(file, json!({ "scale": scale, "cue": cue == Cue::Marked }))
+    }
+}
+
+impl Example {
+    /// Its texts, without a reference.
+    #[must_use]
+    pub fn texts(&self) -> Texts<'_> {
+        let Self { source_lang, source, target_lang, target, .. } = self;
+        Texts { source_lang, source, target_lang, target, reference: None }
+    }
+}
+
+impl Templates {
+    /// Reads the files of a scenario and these others, of which some may be left out.
+    ///
+    /// # Errors
+    /// Those of [`Prompts::load`].
+    pub fn load(
+        scenario: Scenario,
+        files: Files,
+        others: [Option<File>; 3],
+        settings: &Settings,
+    ) -> Result<Self, setup::Error> {
+        let slots = [files.definitions, files.rubric, files.continuous];
+        let used = [files.system, files.prompt].into_iter().chain(slots.into_iter().chain(others).flatten());
+        let prompts = Prompts::load(&used.collect::<Vec<_>>(), settings)?;
+        Ok(Self { files, prompts, scenario, preset: settings.preset })
     }
 
-    fn values<'a>(&self, texts: &Texts<'a>, cue: Cue) -> Result<Values<'a>, Error> {
+    /// The system message.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] for a template that uses a value without a definition.
+    pub fn system(&self, schema: Option<String>, cue: Cue) -> Result<String, Error> {
+        self.prompts.render(self.files.system, json!({ "schema": schema, "cue": cue == Cue::Marked }))
+    }
+
+    /// A question with these values.
+    ///
+    /// # Errors
+    /// Those of [`Templates::system`].
+    pub fn question(&self, values: Values) -> Result<String, Error> {
+        self.prompts.render(self.files.prompt, values)
+    }
+
+    /// The values of a question about these texts.
+    ///
+    /// # Errors
+    /// Those of [`Templates::system`].
+    pub fn values<'a>(&self, texts: &Texts<'a>, cue: Cue) -> Result<Values<'a>, Error> {
         let slot = |file: Option<File>| file.map(|file| self.prompts.render(file, ())).transpose();
         Ok(Values {
             source_lang: texts.source_lang,
@@ -179,21 +188,13 @@ impl Questions {
         })
     }
 
-    /// The published code's own examples.
-    fn code_examples(&self, file: File) -> Result<Vec<Example>, setup::Error> {
-        let text = self.prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
-        let layout = self.scenario.scale().map_or("severity".to_owned(), |scale| scale.max().to_string());
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let example = |(idx, line): (usize, &str)| {
-            let unfit = |reason: String| setup::Error::Shot { file: file.name.into(), line: idx + 1, reason };
-            let mut shot: CodeShot = serde_json::from_str(line).map_err(|e| unfit(e.to_string()))?;
-            let Some(answer) = shot.answers.remove(&layout) else {
-                return Err(unfit(format!("`answers` has no `{layout}`")));
-            };
-            let CodeShot { source_lang, source, target_lang, target, .. } = shot;
-            Ok(Example { source_lang, source, target_lang, target, answer })
-        };
-        lines.map(example).collect()
+    /// The examples of a file of shots, `None` for none.
+    ///
+    /// # Errors
+    /// [`setup::Error::Shot`], and [`setup::Error::Conflict`] for shots without points on the scale.
+    pub fn examples(&self, shots: Option<File>, settings: &Settings) -> Result<Vec<Example>, setup::Error> {
+        let shots = shots::load(&self.prompts, shots, settings)?;
+        shots.into_iter().map(|shot| self.example(shot)).collect()
     }
 
     fn example(&self, shot: Shot) -> Result<Example, setup::Error> {
@@ -234,16 +235,11 @@ impl Questions {
 }
 
 /// Checks that the preset has a prompt with a reference, if one is to be shown.
-fn check_reference(scenario: Scenario, preset: Preset, shows: bool) -> Result<(), setup::Error> {
+fn check_reference(preset: Preset, shows: bool) -> Result<(), setup::Error> {
     let reason = match preset {
         _ if !shows => return Ok(()),
         Preset::Strict => return Ok(()),
-        Preset::Code if scenario.code_shows_reference() => return Ok(()),
-        Preset::Code => {
-            "the published code shows no reference in this scenario; hint: leave `reference` out, or use \
-             `deeprubric-100` or preset `strict`"
-        }
-        Preset::Paper => {
+        Preset::Paper | Preset::Code => {
             "the paper's prompts have no reference; hint: leave `reference` out, or use preset `code` or `strict`"
         }
     };

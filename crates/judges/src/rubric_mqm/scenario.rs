@@ -101,20 +101,6 @@ impl Scenario {
     pub fn extends_shots(self) -> bool {
         matches!(self, DeepShot | DeepCatShot)
     }
-
-    /// True if the published code shows a reference (`--with-ref`): its templates with a scale drop it,
-    /// except the one of RUBRIC-MQM itself.
-    #[must_use]
-    pub fn code_shows_reference(self) -> bool {
-        self.scale().is_none() || self == DeepRubric(Hundred)
-    }
-
-    /// True if the published code's examples have the question of `gemba`: those of `deepcat` lack its
-    /// definitions.
-    #[must_use]
-    pub fn code_examples_are_gemba(self) -> bool {
-        self == DeepCat
-    }
 }
 
 #[cfg(test)]

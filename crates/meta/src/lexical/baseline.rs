@@ -22,14 +22,6 @@ pub enum Baseline {
     ChrfPlus,
 }
 
-const TOKENIZERS: [(&str, Tokenizer); 5] = [
-    ("13a", Tokenizer::V13a),
-    ("intl", Tokenizer::Intl),
-    ("zh", Tokenizer::Zh),
-    ("char", Tokenizer::Char),
-    ("none", Tokenizer::Plain),
-];
-
 impl Baseline {
     /// Scores of every translation against one reference. A system's score is over all segments at once.
     ///
@@ -134,11 +126,7 @@ impl fmt::Display for Baseline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bleu(None) => f.write_str("bleu"),
-            Self::Bleu(Some(tokenizer)) => {
-                let name =
-                    TOKENIZERS.iter().find(|(_, known)| known == tokenizer).map_or("", |(name, _)| name);
-                write!(f, "bleu:{name}")
-            }
+            Self::Bleu(Some(tokenizer)) => write!(f, "bleu:{}", tokenizer.name()),
             Self::Chrf => f.write_str("chrf"),
             Self::ChrfPlus => f.write_str("chrf++"),
         }
@@ -163,8 +151,7 @@ impl FromStr for Baseline {
                  bleu:char, whose scores cannot be compared with published ones; or a file of sacreBLEU's scores"
             ))),
             Some(("bleu", tokenizer)) => {
-                let found = TOKENIZERS.iter().find(|(name, _)| *name == tokenizer);
-                found.map(|(_, tokenizer)| Self::Bleu(Some(*tokenizer))).ok_or_else(unknown)
+                Tokenizer::named(tokenizer).map(|named| Self::Bleu(Some(named))).ok_or_else(unknown)
             }
             _ => Err(unknown()),
         }

@@ -4,8 +4,6 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::Error;
-
 /// Tokenizer for BLEU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokenizer {
@@ -43,21 +41,25 @@ fn rules<const N: usize>(patterns: [(&str, &'static str); N]) -> [Rule; N] {
 }
 
 impl Tokenizer {
-    /// The tokenizer of that name in sacreBLEU.
-    ///
-    /// # Errors
-    /// An unknown name.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        match name {
-            "13a" => Ok(Self::V13a),
-            "intl" => Ok(Self::Intl),
-            "zh" => Ok(Self::Zh),
-            "char" => Ok(Self::Char),
-            "none" => Ok(Self::Plain),
-            _ => Err(Error::Unsuitable(format!(
-                "unknown tokenizer `{name}`; hint: it can be 13a, intl, zh, char or none"
-            ))),
-        }
+    /// All tokenizers by their names in sacreBLEU.
+    const NAMED: [(&str, Self); 5] = [
+        ("13a", Self::V13a),
+        ("intl", Self::Intl),
+        ("zh", Self::Zh),
+        ("char", Self::Char),
+        ("none", Self::Plain),
+    ];
+
+    /// The tokenizer of that name in sacreBLEU; `None` for an unknown name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, tokenizer)| tokenizer)
+    }
+
+    /// Its name in sacreBLEU.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMED.into_iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
     /// The tokenized text, one space between tokens.

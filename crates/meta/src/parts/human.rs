@@ -48,8 +48,7 @@ const AGAINST_EACH: Statistic = Statistic::Segment(Coefficient::Pearson, Groupin
 pub fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
     let systems: Vec<String> = set.machine.iter().cloned().collect();
     let scored = set.gold_source.scored_annotators(&set.testset)?;
-    let raters: Vec<_> = scored.iter().map(|one| annotators::rater(one, &systems)).collect();
-    let pairs = annotators::agreement(&raters);
+    let pairs = annotators::agreement(&scored, &systems);
     Ok(pairs.into_iter().map(|pair| of(set, "human", pair)).collect())
 }
 

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{peft::written::write, *};
+mod written;
+
+use super::*;
+use written::write;
 
 fn golden(name: &str) -> std::path::PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/golden/adapters").join(name)

@@ -17,7 +17,7 @@ pub enum AttentionKind {
 }
 
 /// The attention of all layers of one kind.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attention {
     /// Values of a head of queries, keys or values.
     pub head_dim: usize,
@@ -45,10 +45,11 @@ impl Attention {
     }
 }
 
-/// The attention of all layers of a model.
-pub(super) struct Layers {
-    pub full: Attention,
-    pub sliding: Option<Attention>,
+/// The layers with a sliding window.
+#[derive(Clone, Debug, Default)]
+pub struct Windows {
+    /// Keys that a query of such a layer sees; `None` where no window is in force.
+    pub size: Option<usize>,
     /// For each layer, true if it has a sliding window.
     pub slides: Vec<bool>,
 }

@@ -94,6 +94,14 @@ impl Routing {
     }
 }
 
+impl Experts {
+    /// Experts in every layer, without shared ones and without biases.
+    pub(crate) fn new(n: usize, width: usize, routing: Routing, n_layers: usize) -> Self {
+        let layers = vec![true; n_layers];
+        Self { n, width, routing, shared: None, biases: false, beside_dense: false, layers }
+    }
+}
+
 impl Config {
     /// The experts of a layer; `None` where its feed-forward half is dense.
     #[must_use]

@@ -1,32 +1,54 @@
-//! [`Config`] from a Hugging Face `config.json`; it reads no other file. Missing keys have the defaults of
-//! the model's class in `transformers`; every unsupported setting is rejected by name.
+//! [`Config`] from a Hugging Face `config.json`: the readers that families share. Missing keys have the
+//! defaults of the model's class in `transformers`; every unsupported setting is rejected by name.
 
-mod attention;
 mod classes;
 mod delta_net;
 mod experts;
-mod gemma4;
 mod known;
-mod layers;
 mod quantization;
-mod rope;
+pub mod rope;
 mod settings;
+mod windows;
 
 use serde_json::{Map, Value};
 
-use super::{Activation, Arch, Config};
+use super::{Activation, Attention, Config, Windows};
 use crate::Error;
 
-use classes::{Class, Wrapper};
+pub use classes::Class;
+use classes::Wrapper;
 pub use quantization::Quantization;
-use settings::{Settings, shown};
+pub use settings::{Settings, shown};
 
-/// Reads a `config.json`.
-///
-/// # Errors
-/// Names the key that has an unexpected value, is unknown or is not supported; `path` is for the message.
-pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
-    Ok(read(path, json)?.config)
+/// The `config.json` of one family.
+pub struct Schema {
+    /// The `model_type`s of its files, and of the text models in multimodal files.
+    pub model_types: &'static [&'static str],
+    /// Keys that are read beside the fields of the class.
+    pub keys: &'static [&'static str],
+    /// Keys without effect on the computation, separated by spaces.
+    pub harmless: &'static str,
+    /// A JSON object of keys that may have only this one value.
+    pub only: &'static str,
+    pub rope: rope::Schema,
+    pub config: fn(&Settings<'_>) -> Result<Config, Error>,
+}
+
+impl Schema {
+    /// A Llama-like decoder with the class's own keys.
+    pub const LLAMA_LIKE: Self = Self {
+        model_types: &[],
+        keys: &[],
+        harmless: "",
+        only: "{}",
+        rope: rope::Schema::WHOLE,
+        config: |settings| settings.decoder(settings.windows_alike()?),
+    };
+
+    /// The keys that may have only one value, with it.
+    fn only(&self) -> Map<String, Value> {
+        serde_json::from_str(self.only).expect("a test reads the schema of every family")
+    }
 }
 
 /// The configuration of a file, with the sizes that are defaults.
@@ -51,67 +73,106 @@ const SIZES: [&str; 7] = [
     "head_dim",
 ];
 
-/// [`from_json`] with the data needed to compare the sizes with the tensors'.
+/// Reads a file; `schema` gives the family of a `model_type`, and `path` is for messages.
 ///
 /// # Errors
-/// Those of [`from_json`].
-pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
-    let file = File::of(path, json)?;
-    let (s, arch) = (file.settings, file.arch);
-    known::check(&s, arch)?;
-    let (hidden, n_heads) = (s.needed_size("hidden_size")?, s.needed_size("num_attention_heads")?);
-    let n_layers = super::layers(path, "num_hidden_layers", s.needed_size("num_hidden_layers")?)?;
-    let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
-    if arch == Arch::Gemma4 {
-        gemma4::check(&s)?;
-    }
-    let delta_net = delta_net::delta_net(&s, arch, n_layers)?;
-    let super::attention::Layers { full, sliding, slides } = attention::read(&s, arch, n_layers)?;
-    let scalar = match arch {
-        Arch::Gemma2 | Arch::Gemma3 => s.needed_positive("query_pre_attn_scalar")?,
-        Arch::Gemma4 => 1.0,
-        _ => full.head_dim as f64,
-    };
-    let has_switch = !matches!(arch, Arch::Qwen2 | Arch::Mistral | Arch::Ministral3);
-    let has_biases = has_switch && s.flag("attention_bias")?;
-    let softcap = |key| if s.class.defaults.contains_key(key) { s.positive(key) } else { Ok(None) };
-    let is_capped = matches!(arch, Arch::Gemma2 | Arch::Gemma4);
-    let config = Config {
-        vocab: s.needed_size("vocab_size")?,
-        hidden,
-        intermediate: experts::intermediate(&s, arch)?,
-        n_layers,
-        n_heads,
-        full,
-        sliding,
-        slides,
-        norm_eps: s.needed_positive("rms_norm_eps")?,
-        norm_plus_one: gemma || arch.is_hybrid(),
-        post_norms: gemma || arch == Arch::Gemma4,
-        value_norm: arch == Arch::Gemma4,
-        sinks: arch == Arch::GptOss,
-        layer_scalars: arch == Arch::Gemma4,
-        qk_norm: arch.has_head_norms(arch == Arch::Glm4Moe && s.flag("use_qk_norm")?),
-        qkv_bias: arch == Arch::Qwen2 || has_biases,
-        o_bias: has_biases && arch != Arch::Glm4Moe,
-        mlp_bias: arch == Arch::Llama && s.flag("mlp_bias")?,
-        norm_after_rotation: arch == Arch::Hunyuan,
-        query_growth: rope::query_growth(&s, arch)?,
-        score_softcap: softcap("attn_logit_softcapping")?.filter(|_| is_capped).map(|cap| cap as f32),
-        logit_softcap: softcap("final_logit_softcapping")?.filter(|_| is_capped).map(|cap| cap as f32),
-        attention_scale: scalar.powf(-0.5) as f32,
-        activation: activation(&s, arch)?,
-        gated_attention: arch.is_hybrid(),
-        delta_net,
-        experts: experts::experts(&s, arch, n_layers)?,
-        embedding_scale: (gemma || arch == Arch::Gemma4).then(|| (hidden as f64).sqrt() as f32),
-        tied: file.tied()?,
-        context: s.needed_size("max_position_embeddings")?,
-        stop_ids: stop_ids(path, file.outside.get("eos_token_id").or_else(|| s.given("eos_token_id")))?,
-    };
+/// Names the key that has an unexpected value, is unknown or is not supported.
+pub fn read(
+    path: &str,
+    json: &Value,
+    schema: impl Fn(&str) -> Option<&'static Schema>,
+) -> Result<FileConfig, Error> {
+    let file = File::open(path, json, schema)?;
+    let s = file.settings;
+    known::check(&s)?;
+    let eos = file.outside.get("eos_token_id").or_else(|| s.given("eos_token_id"));
+    let config = Config { tied: file.tied()?, stop_ids: stop_ids(path, eos)?, ..(s.schema.config)(&s)? };
     let left_out = SIZES.into_iter().filter(|key| !s.file.contains_key(*key)).collect();
     let quantization = file.quantization;
     Ok(FileConfig { config: super::check(path, config)?, class: &s.class.name, left_out, quantization })
+}
+
+impl Settings<'_> {
+    pub fn n_layers(&self) -> Result<usize, Error> {
+        super::layers(self.path, "num_hidden_layers", self.needed_size("num_hidden_layers")?)
+    }
+
+    /// A Llama-like decoder; tied embeddings and stop tokens are read by [`read`].
+    pub fn decoder(&self, windows: Windows) -> Result<Config, Error> {
+        let (hidden, n_heads) = (self.needed_size("hidden_size")?, self.needed_size("num_attention_heads")?);
+        let head_dim = self.size("head_dim")?.unwrap_or(hidden / n_heads.max(1));
+        let n_kv_heads = self.size("num_key_value_heads")?.unwrap_or(n_heads);
+        let (full, sliding_rope) = self.attention(head_dim, n_kv_heads)?;
+        let sliding = windows.size.map(|size| Attention {
+            rope: sliding_rope.unwrap_or_else(|| full.rope.clone()),
+            window: Some(size),
+            ..full.clone()
+        });
+        let has_biases = self.flag("attention_bias")?;
+        Ok(Config {
+            vocab: self.needed_size("vocab_size")?,
+            hidden,
+            intermediate: self.intermediate()?,
+            n_layers: self.n_layers()?,
+            n_heads,
+            attention_scale: (full.head_dim as f64).powf(-0.5) as f32,
+            full,
+            sliding,
+            slides: windows.slides,
+            norm_eps: self.needed_positive("rms_norm_eps")?,
+            qkv_bias: has_biases,
+            o_bias: has_biases,
+            mlp_bias: self.flag("mlp_bias")?,
+            activation: self.activation()?,
+            context: self.needed_size("max_position_embeddings")?,
+            ..Config::default()
+        })
+    }
+
+    /// Full attention with such heads, and the rope of sliding layers where it differs.
+    pub fn attention(
+        &self,
+        head_dim: usize,
+        n_kv_heads: usize,
+    ) -> Result<(Attention, Option<super::Rope>), Error> {
+        let (rope, sliding_rope) = rope::ropes(self, head_dim)?;
+        let rotary_dim = rope::rotary_dim(self, head_dim)?;
+        let full = Attention { head_dim, n_kv_heads, rope, rotary_dim, ..Attention::default() };
+        Ok((full, sliding_rope))
+    }
+
+    /// Columns of a dense feed-forward half. A class of experts alone has none.
+    fn intermediate(&self) -> Result<usize, Error> {
+        match self.size("intermediate_size")? {
+            None if !self.class.defaults.contains_key("intermediate_size") => {
+                self.needed_size("moe_intermediate_size")
+            }
+            _ => self.needed_size("intermediate_size"),
+        }
+    }
+
+    fn activation(&self) -> Result<Activation, Error> {
+        let [mut key, mut other] = ["hidden_act", "hidden_activation"];
+        if !self.class.defaults.contains_key(key) {
+            (key, other) = (other, key);
+        }
+        let named = |key| match self.text(key)? {
+            None => Ok(None),
+            Some("silu" | "swish") => Ok(Some(Activation::Silu)),
+            // Names of one formula.
+            Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Ok(Some(Activation::GeluTanh)),
+            Some(name) => Err(self.bad(
+                key,
+                format!("is `{name}`, which is not supported; `silu` and `gelu_pytorch_tanh` are"),
+            )),
+        };
+        let activation =
+            named(key)?.ok_or_else(|| self.bad(key, "is null; the name of a function was expected"))?;
+        if named(other)?.is_some_and(|other| other != activation) {
+            return Err(self.bad(other, format!("contradicts `{key}`; hint: remove one of them")));
+        }
+        Ok(activation)
+    }
 }
 
 /// A file, and the settings of the decoder in it.
@@ -120,12 +181,15 @@ struct File<'a> {
     outside: &'a Map<String, Value>,
     wrapper: Option<&'static Wrapper>,
     settings: Settings<'a>,
-    arch: Arch,
     quantization: Option<Quantization>,
 }
 
 impl<'a> File<'a> {
-    fn of(path: &'a str, json: &'a Value) -> Result<Self, Error> {
+    fn open(
+        path: &'a str,
+        json: &'a Value,
+        schema: impl Fn(&str) -> Option<&'static Schema>,
+    ) -> Result<Self, Error> {
         let bad = |key: &str, reason: String| Error::Config { path: path.into(), key: key.into(), reason };
         let hint = "fetch the file again";
         let not_an_object =
@@ -154,43 +218,14 @@ impl<'a> File<'a> {
             None => Some(outer_type),
         };
         let unknown = || Error::Architecture { path: path.into(), arch: name.unwrap_or("").into() };
-        // Text-only files may keep the multimodal model's name.
-        let name = match name {
-            Some("gemma3") => "gemma3_text",
-            Some("gemma4") => "gemma4_text",
-            Some("gemma4_unified") => "gemma4_unified_text",
-            Some("qwen3_5") => "qwen3_5_text",
-            Some("qwen3_5_moe") => "qwen3_5_moe_text",
-            name => name.unwrap_or(""),
-        };
-        let (arch, class) = Self::arch(name).zip(Class::of(name)).ok_or_else(unknown)?;
+        let name = name.unwrap_or("");
+        let (schema, class) = schema(name).zip(Class::of(name)).ok_or_else(unknown)?;
         let prefix = if text.is_some() { "text_config." } else { "" };
-        let settings = Settings { path, prefix, file: text.unwrap_or(outside), class };
+        let settings = Settings { path, prefix, file: text.unwrap_or(outside), class, schema };
         if text.is_some() {
-            known::check_outside(outside, &settings, arch)?;
+            known::check_outside(outside, &settings)?;
         }
-        Ok(Self { outside, wrapper, settings, arch, quantization })
-    }
-
-    fn arch(model_type: &str) -> Option<Arch> {
-        match model_type {
-            "llama" => Some(Arch::Llama),
-            "mistral" => Some(Arch::Mistral),
-            "qwen2" => Some(Arch::Qwen2),
-            "qwen3" => Some(Arch::Qwen3),
-            "qwen3_moe" => Some(Arch::Qwen3Moe),
-            "glm4_moe" => Some(Arch::Glm4Moe),
-            "gemma2" => Some(Arch::Gemma2),
-            "hunyuan_v1_dense" => Some(Arch::Hunyuan),
-            "ministral3" => Some(Arch::Ministral3),
-            "qwen3_5_text" => Some(Arch::Qwen35),
-            "qwen3_5_moe_text" => Some(Arch::Qwen35Moe),
-            "qwen3_next" => Some(Arch::Qwen3Next),
-            "gemma3_text" => Some(Arch::Gemma3),
-            "gemma4_text" | "gemma4_unified_text" => Some(Arch::Gemma4),
-            "gpt_oss" => Some(Arch::GptOss),
-            _ => None,
-        }
+        Ok(Self { outside, wrapper, settings, quantization })
     }
 
     /// Returns true if the output matrix is the embedding matrix. A multimodal class has a key and a default
@@ -234,32 +269,6 @@ fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     }
 }
 
-fn activation(s: &Settings<'_>, arch: Arch) -> Result<Activation, Error> {
-    let own = if s.class.defaults.contains_key("hidden_act") { "hidden_act" } else { "hidden_activation" };
-    let named = |key| match s.text(key)? {
-        None => Ok(None),
-        Some("silu" | "swish") => Ok(Some(Activation::Silu)),
-        // Names of one formula.
-        Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Ok(Some(Activation::GeluTanh)),
-        Some(other) => Err(
-            s.bad(key, format!("is `{other}`, which is not supported; `silu` and `gelu_pytorch_tanh` are"))
-        ),
-    };
-    let activation = named(own)?.ok_or_else(|| s.bad(own, "is null; the name of a function was expected"))?;
-    let other = if own == "hidden_act" { "hidden_activation" } else { "hidden_act" };
-    if named(other)?.is_some_and(|other| other != activation) {
-        return Err(s.bad(other, format!("contradicts `{own}`; hint: remove one of them")));
-    }
-    if arch != Arch::GptOss {
-        return Ok(activation);
-    }
-    if activation != Activation::Silu {
-        return Err(s.bad(own, "is not `silu`, the only one that is supported for this class"));
-    }
-    let (alpha, limit) = (s.needed_positive("swiglu_alpha")?, s.needed_positive("swiglu_limit")?);
-    Ok(Activation::ClampedSilu { alpha: alpha as f32, limit: limit as f32 })
-}
-
 /// The token ids of `eos_token_id`: one, or a list.
 ///
 /// # Errors
@@ -279,6 +288,3 @@ pub fn stop_ids(path: &str, value: Option<&Value>) -> Result<Vec<u32>, Error> {
         Some(value) => Ok(vec![id(value)?]),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,7 +3,7 @@
 
 use super::{Feed, Layer, Mixer};
 use crate::{
-    Config, Error, Weights,
+    Config, Result, Weights,
     backend::{Backend, BesideNorms, Cut, DeltaNetWeights, Matrices},
     config::DeltaNet,
 };
@@ -16,7 +16,7 @@ pub(super) struct Load<'a, B> {
 }
 
 impl<B: Backend> Load<'_, B> {
-    pub fn layer(&self, layer: usize) -> Result<Layer<B>, Error> {
+    pub fn layer(&self, layer: usize) -> Result<Layer<B>> {
         let c = self.config;
         let at = |part: &str| format!("model.layers.{layer}.{part}");
         let mlp_norm = if c.post_norms { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
@@ -47,7 +47,7 @@ impl<B: Backend> Load<'_, B> {
         })
     }
 
-    fn attention(&self, layer: usize, module: &str) -> Result<Mixer<B>, Error> {
+    fn attention(&self, layer: usize, module: &str) -> Result<Mixer<B>> {
         let c = self.config;
         let at = |part: &str| format!("{module}.{part}");
         let kind = c.kind_of(layer);
@@ -72,7 +72,7 @@ impl<B: Backend> Load<'_, B> {
         })
     }
 
-    fn delta_net(&self, delta: &DeltaNet, module: &str) -> Result<Mixer<B>, Error> {
+    fn delta_net(&self, delta: &DeltaNet, module: &str) -> Result<Mixer<B>> {
         let at = |part: &str| format!("{module}.{part}");
         let (channels, n) = (delta.channels(), delta.n_value_heads);
         let parts = [
@@ -99,7 +99,7 @@ impl<B: Backend> Load<'_, B> {
         })
     }
 
-    fn feed(&self, layer: usize, module: &str) -> Result<Feed<B>, Error> {
+    fn feed(&self, layer: usize, module: &str) -> Result<Feed<B>> {
         let c = self.config;
         let experts = c.experts_of(layer);
         let is_beside = experts.is_some_and(|experts| experts.beside_dense);
@@ -117,7 +117,7 @@ impl<B: Backend> Load<'_, B> {
         Ok(Feed::Beside { gate_up, down_proj, experts, norms: self.beside_norms(layer, module)? })
     }
 
-    fn beside_norms(&self, layer: usize, module: &str) -> Result<BesideNorms<B::Vector>, Error> {
+    fn beside_norms(&self, layer: usize, module: &str) -> Result<BesideNorms<B::Vector>> {
         let hidden = self.config.hidden;
         let norm = |part: &str| self.norm(&format!("model.layers.{layer}.{part}"), hidden);
         let mut router = self.weights.floats(&format!("{module}.gate.scale"), hidden)?;
@@ -133,16 +133,16 @@ impl<B: Backend> Load<'_, B> {
         })
     }
 
-    pub fn linear(&self, parts: &[(String, usize)], k: usize, cut: Cut) -> Result<B::Linear, Error> {
+    pub fn linear(&self, parts: &[(String, usize)], k: usize, cut: Cut) -> Result<B::Linear> {
         self.backend.linear(self.weights, Matrices { parts, k, cut })
     }
 
-    fn head_norm(&self, name: &str, head_dim: usize) -> Result<Option<B::Vector>, Error> {
+    fn head_norm(&self, name: &str, head_dim: usize) -> Result<Option<B::Vector>> {
         self.config.qk_norm.then(|| self.norm(name, head_dim)).transpose()
     }
 
     /// Norm weights in f32.
-    pub fn norm(&self, name: &str, n: usize) -> Result<B::Vector, Error> {
+    pub fn norm(&self, name: &str, n: usize) -> Result<B::Vector> {
         let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
         if self.config.norm_plus_one {
             for w in &mut values {

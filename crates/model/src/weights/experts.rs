@@ -39,15 +39,8 @@ pub(super) fn split_in_turns(config: &Config, index: &mut BTreeMap<String, Entry
             let Some(entry) = index.remove(&at(part)) else { continue };
             for expert in 0..n_experts {
                 let start = entry.start + expert * each;
-                let matrix = Entry {
-                    file: entry.file,
-                    start,
-                    end: start + each,
-                    dtype: entry.dtype,
-                    shape: vec![n, k],
-                    rows: None,
-                    source: Source::Transposed(n),
-                };
+                let (end, shape, source) = (start + each, vec![n, k], Source::Transposed(n));
+                let matrix = Entry { start, end, shape, rows: None, source, ..entry };
                 cut(index, matrix, |part| at(&format!("{expert}.{part}.weight")), part == "gate_up_proj");
             }
         }
@@ -64,17 +57,17 @@ pub(super) fn split_in_turns(config: &Config, index: &mut BTreeMap<String, Entry
 /// changed.
 fn join(index: &mut BTreeMap<String, Entry>, names: &[String], whole: String) {
     let Some(first) = names.first().and_then(|name| index.get(name)) else { return };
-    let (file, start, end, dtype) = (first.file, first.start, first.end, first.dtype);
+    let first = first.clone();
     let shape: Vec<usize> = iter::once(names.len()).chain(first.shape.iter().copied()).collect();
     let parts = names.iter().map(|name| {
-        let is_alike = |entry: &&Entry| entry.dtype == dtype && entry.shape == shape[1..];
+        let is_alike = |entry: &&Entry| entry.dtype == first.dtype && entry.shape == shape[1..];
         index.get(name).filter(is_alike).map(|entry| (entry.file, entry.start, entry.end))
     });
     let Some(parts) = parts.collect::<Option<Arc<[_]>>>() else { return };
     for name in names {
         index.remove(name);
     }
-    index.insert(whole, Entry { file, start, end, dtype, shape, rows: None, source: Source::Joined(parts) });
+    index.insert(whole, Entry { shape, rows: None, source: Source::Joined(parts), ..first });
 }
 
 /// Enters a tensor as gates and ups, whose rows it has in turns, or as downs.
@@ -86,9 +79,8 @@ fn cut(index: &mut BTreeMap<String, Entry>, entry: Entry, name: impl Fn(&str) ->
     for (i, part) in ["gate_proj", "up_proj"].into_iter().enumerate() {
         let mut shape = entry.shape.clone();
         shape[0] /= 2;
-        let (file, start, end, dtype) = (entry.file, entry.start, entry.end, entry.dtype);
-        let (rows, source) = (Some(Turns::one(2, i..i + 1)), entry.source.clone());
-        index.insert(name(part), Entry { file, start, end, dtype, shape, rows, source });
+        let rows = Some(Turns::one(2, i..i + 1));
+        index.insert(name(part), Entry { shape, rows, ..entry.clone() });
     }
 }
 
@@ -120,10 +112,8 @@ pub(super) fn split(index: &mut BTreeMap<String, Entry>) {
             .map(|i| {
                 let (expert, part) = (i / parts.len(), parts[i % parts.len()]);
                 let start = entry.start + i * each;
-                let shape = vec![n / parts.len(), k];
-                let (source, rows) = (entry.source.clone(), None);
-                let (file, end, dtype) = (entry.file, start + each, entry.dtype);
-                let matrix = Entry { file, start, end, dtype, shape, rows, source };
+                let (end, shape) = (start + each, vec![n / parts.len(), k]);
+                let matrix = Entry { start, end, shape, rows: None, ..entry.clone() };
                 (format!("{module}.experts.{expert}.{part}.weight"), matrix)
             })
             .collect();

@@ -63,45 +63,44 @@ impl Format {
         Self::F8E4M3,
     ];
 
+    /// Its type in GGUF files, the values and the bytes of a block, and the offset of a code above its value.
+    #[inline]
+    const fn layout(self) -> (Option<Kind>, usize, usize, i32) {
+        const BLOCKS: usize = BLOCK * SUPER;
+        let (kind, values, bytes, offset) = match self {
+            Self::F32 => (0, 1, 4, 0),
+            Self::F16 => (1, 1, 2, 0),
+            Self::Bf16 => (30, 1, 2, 0),
+            Self::Q8_0 => (8, BLOCK, 34, 128),
+            Self::Q4_0 => (2, BLOCK, 18, 8),
+            Self::Q4_1 => (3, BLOCK, 20, 0),
+            Self::Q5_0 => (6, BLOCK, 22, 16),
+            Self::Q5_1 => (7, BLOCK, 24, 0),
+            Self::Q4K => (12, BLOCKS, 144, 0),
+            Self::Q5K => (13, BLOCKS, 176, 0),
+            Self::Q6K => (14, BLOCKS, 210, 32),
+            Self::Q3K => (11, BLOCKS, 110, 4),
+            // Codes of uneven values are looked up to bytes that are 128 above them.
+            Self::Iq4Nl => (20, BLOCK, 18, 128),
+            Self::Iq4Xs => (23, BLOCKS, 136, 128),
+            Self::Q2K => (10, BLOCKS, 84, 0),
+            Self::Mxfp4 => (39, BLOCK, 17, 128),
+            Self::U4 => return (None, BLOCK, 19, 0),
+            Self::F8E4M3 => return (None, BLOCK, 36, 0),
+        };
+        (Some(Kind(kind)), values, bytes, offset)
+    }
+
     /// Values in one block of the file.
     #[must_use]
     pub fn block(self) -> usize {
-        match self {
-            Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q8_0
-            | Self::Q4_0
-            | Self::Q4_1
-            | Self::Q5_0
-            | Self::Q5_1
-            | Self::Iq4Nl
-            | Self::Mxfp4
-            | Self::U4
-            | Self::F8E4M3 => BLOCK,
-            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => BLOCK * SUPER,
-        }
+        self.layout().1
     }
 
     /// Bytes of one block of the file.
     #[must_use]
     pub fn block_bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-            Self::Q8_0 => 34,
-            Self::Q4_0 | Self::Iq4Nl => 18,
-            Self::Q4_1 => 20,
-            Self::Q5_0 => 22,
-            Self::Q5_1 => 24,
-            Self::Q4K => 144,
-            Self::Q5K => 176,
-            Self::Q6K => 210,
-            Self::Q3K => 110,
-            Self::Iq4Xs => 136,
-            Self::Q2K => 84,
-            Self::Mxfp4 => 17,
-            Self::U4 => 19,
-            Self::F8E4M3 => 36,
-        }
+        self.layout().2
     }
 
     /// Bytes of a row of `k` values in the file.
@@ -119,25 +118,7 @@ impl Format {
     /// Its type in GGUF files; `None` for those of safetensors alone.
     #[must_use]
     pub fn kind(self) -> Option<Kind> {
-        Some(Kind(match self {
-            Self::F32 => 0,
-            Self::F16 => 1,
-            Self::Q4_0 => 2,
-            Self::Q4_1 => 3,
-            Self::Q5_0 => 6,
-            Self::Q5_1 => 7,
-            Self::Q8_0 => 8,
-            Self::Q2K => 10,
-            Self::Q3K => 11,
-            Self::Q4K => 12,
-            Self::Q5K => 13,
-            Self::Q6K => 14,
-            Self::Iq4Nl => 20,
-            Self::Iq4Xs => 23,
-            Self::Bf16 => 30,
-            Self::Mxfp4 => 39,
-            Self::U4 | Self::F8E4M3 => return None,
-        }))
+        self.layout().0
     }
 
     /// Its name: ggml's own for GGUF's types.
@@ -172,15 +153,7 @@ impl Format {
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
     #[must_use]
     pub fn offset(self) -> i32 {
-        match self {
-            // Codes of uneven values are looked up to bytes that are 128 above them.
-            Self::Q8_0 | Self::Iq4Nl | Self::Iq4Xs | Self::Mxfp4 => 128,
-            Self::Q4_0 => 8,
-            Self::Q5_0 => 16,
-            Self::Q6K => 32,
-            Self::Q3K => 4,
-            _ => 0,
-        }
+        self.layout().3
     }
 }
 

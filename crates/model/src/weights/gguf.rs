@@ -12,15 +12,12 @@ use super::{
 use crate::{
     Error,
     config::{
-        MAX_LAYERS, from_gguf,
-        gguf::{Tensors, architecture},
+        MAX_LAYERS,
+        gguf::{Schema, Tensors, tensors::UNUSED},
     },
+    families,
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
 };
-
-mod names;
-
-use names::{Named, named};
 
 /// Opens a GGUF file, or all parts of the model that it is a part of.
 pub fn open(path: &Path) -> Result<Weights, Error> {
@@ -33,15 +30,15 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     let metadata = &headers[0].metadata;
     check_type(&paths[0], metadata)?;
     let shown_path = paths[0].display().to_string();
-    let arch = architecture(&shown_path, metadata)?;
+    let schema = families::of_gguf(&shown_path, metadata)?;
     let (mut index, mut names) = (BTreeMap::new(), Names::new());
     for (i, (path, header)) in parts.iter().enumerate() {
         for tensor in &header.tensors {
-            let name = match named(arch, &tensor.name) {
-                Named::Read(name) => name,
-                Named::Unused => continue,
-                Named::Unknown => return Err(unknown(path, tensor, arch)),
-            };
+            let name = schema.tensor_name(&tensor.name);
+            let name = name.ok_or_else(|| unknown(path, tensor, schema.architecture))?;
+            if name == UNUSED {
+                continue;
+            }
             let dtype = Format::of(tensor.kind).ok_or_else(|| unread(path, tensor))?;
             let (start, end) =
                 range(tensor, dtype, header.data, maps[i].map.len()).map_err(|e| bad(path, e))?;
@@ -70,12 +67,12 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         has_query_bias: index.contains_key("model.layers.0.self_attn.q_proj.bias"),
         factors: index.get("rope_freqs.weight").map(bytes).transpose()?,
     };
-    let config = from_gguf(&shown_path, metadata, &tensors)?;
+    let config = schema.read(&shown_path, metadata, &tensors)?;
     hybrid::split(&config, &mut index);
-    drop_predicting(&mut index, metadata, arch, config.n_layers);
+    drop_predicting(&mut index, metadata, schema, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     unread::check(&paths[0], &config, (&maps, &names), is_read, &mut index)?;
-    if matches!(arch, "llama" | "mistral3") {
+    if schema.is_interleaved {
         interleaved(&mut index, config.n_heads, config.full.n_kv_heads);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
@@ -169,8 +166,16 @@ fn is_read(name: &str) -> bool {
 }
 
 /// Drops the layers behind the decoder's that predict further tokens.
-fn drop_predicting(index: &mut BTreeMap<String, Entry>, metadata: &Metadata, arch: &str, n_layers: usize) {
-    let n = metadata.get(&format!("{arch}.nextn_predict_layers")).and_then(gguf::whole).unwrap_or(0);
+fn drop_predicting(
+    index: &mut BTreeMap<String, Entry>,
+    metadata: &Metadata,
+    schema: &Schema,
+    n_layers: usize,
+) {
+    let n = metadata
+        .get(&format!("{}.nextn_predict_layers", schema.architecture))
+        .and_then(gguf::whole)
+        .unwrap_or(0);
     let predicting = n_layers..n_layers.saturating_add(n);
     index.retain(|name, _| !layer(name).is_some_and(|layer| predicting.contains(&layer)));
 }

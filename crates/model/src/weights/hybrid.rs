@@ -60,19 +60,7 @@ fn cut(index: &mut BTreeMap<String, Entry>, name: &str, parts: [(String, Turns);
     let parts = parts.map(|(part, turns)| {
         let mut shape = entry.shape.clone();
         shape[0] = turns.n_rows(n);
-        let (source, rows) = (entry.source.clone(), Some(turns));
-        (
-            part,
-            Entry {
-                file: entry.file,
-                start: entry.start,
-                end: entry.end,
-                dtype: entry.dtype,
-                shape,
-                rows,
-                source,
-            },
-        )
+        (part, Entry { shape, rows: Some(turns), ..entry.clone() })
     });
     index.remove(name);
     index.extend(parts);

@@ -14,7 +14,9 @@ use super::{
     unread::{self, Names},
 };
 use crate::{
-    Config, Error, config,
+    Config, Error,
+    config::hf::stop_ids,
+    families,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
 
@@ -28,7 +30,8 @@ const OUTPUT: &str = "lm_head.weight";
 pub fn open(path: &Path) -> Result<Weights, Error> {
     let config_path = path.join("config.json");
     let bytes = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(io(&config_path))?;
-    let reading = config::read(&config_path.display().to_string(), &small_file::json(&config_path, &bytes)?)?;
+    let reading =
+        families::read_json(&config_path.display().to_string(), &small_file::json(&config_path, &bytes)?)?;
     let (mut files, mut pieces) = (Vec::new(), BTreeMap::new());
     for shard in shards(path)? {
         let shard_path = path.join(shard);
@@ -79,7 +82,7 @@ fn generation_stops(folder: &Path) -> Result<Option<Vec<u32>>, Error> {
         return Ok(None);
     };
     let json = small_file::json(&path, &bytes)?;
-    let ids = config::stop_ids(&path.display().to_string(), json.get("eos_token_id"))?;
+    let ids = stop_ids(&path.display().to_string(), json.get("eos_token_id"))?;
     Ok(Some(ids).filter(|ids| !ids.is_empty()))
 }
 

@@ -10,7 +10,7 @@ use tribunal_core::random;
 
 pub use blocks::blocks;
 
-use crate::Config;
+use crate::{Config, config::DeltaNet};
 
 /// Parameters of one tensor's seeded numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,147 +33,127 @@ pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> We
     Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed), remarks: Vec::new() }
 }
 
-/// Every tensor that the decoder reads, by its name in checkpoints of this architecture.
+/// Every tensor that the decoder reads, by its name in checkpoints of this architecture, with its shape.
 pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
-    let mut all = vec![
-        ("model.embed_tokens".to_owned(), vec![c.vocab, c.hidden]),
-        ("model.norm".to_owned(), vec![c.hidden]),
-    ];
-    if !c.tied {
-        all.push(("lm_head".into(), vec![c.vocab, c.hidden]));
-    }
-    let mut layer = vec![("input_layernorm", vec![c.hidden]), ("post_attention_layernorm", vec![c.hidden])];
-    if c.post_norms {
-        layer.push(("pre_feedforward_layernorm", vec![c.hidden]));
-        layer.push(("post_feedforward_layernorm", vec![c.hidden]));
-    }
+    let embeddings = vec![c.vocab, c.hidden];
+    let mut all = present(
+        "",
+        [
+            (true, "model.embed_tokens.weight", embeddings.clone()),
+            (true, "model.norm.weight", vec![c.hidden]),
+            (!c.tied, "lm_head.weight", embeddings),
+        ],
+    );
     for i in 0..c.n_layers {
-        all.extend(
-            feed(c, i).into_iter().map(|(part, shape)| (format!("model.layers.{i}.mlp.{part}"), shape)),
-        );
-        let of_layer = layer.iter().cloned().chain(mixer(c, i));
-        all.extend(of_layer.map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape)));
-        let beside = BESIDE.into_iter().filter(|_| is_beside(c, i));
-        all.extend(beside.map(|part| (format!("model.layers.{i}.{part}"), vec![c.hidden])));
-    }
-    let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
-    named.extend((0..c.n_layers).filter_map(|i| {
-        let experts = c.experts_of(i).filter(|experts| experts.routing.has_bias)?;
-        Some((format!("model.layers.{i}.mlp.gate.e_score_correction_bias"), vec![experts.n]))
-    }));
-    for i in 0..c.n_layers {
-        named.extend(
-            unsuffixed(c, i).into_iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape)),
-        );
-    }
-    named.extend((0..c.n_layers).flat_map(|i| {
-        let part = move |part: &str| format!("model.layers.{i}.linear_attn.{part}");
-        let n = c.delta_net_of(i).map(|delta| delta.n_value_heads);
-        n.into_iter().flat_map(move |n| [(part("A_log"), vec![n]), (part("dt_bias"), vec![n])])
-    }));
-    for i in 0..c.n_layers {
-        let kind = c.kind_of(i);
-        let (q, kv) = (c.query_width(kind), c.attention(kind).kv_width());
-        let biases = [
-            (c.qkv_bias, "self_attn.q", q),
-            (c.qkv_bias, "self_attn.k", kv),
-            (c.qkv_bias, "self_attn.v", kv),
-            (c.qkv_bias && c.gated_attention, "self_attn.gate", q),
-            (c.o_bias, "self_attn.o", c.hidden),
-            (c.mlp_bias, "mlp.gate", c.intermediate),
-            (c.mlp_bias, "mlp.up", c.intermediate),
-            (c.mlp_bias, "mlp.down", c.hidden),
-        ];
-        let there = biases.into_iter().filter(|(there, ..)| *there);
-        named.extend(there.map(|(_, part, n)| (format!("model.layers.{i}.{part}_proj.bias"), vec![n])));
-    }
-    named
-}
-
-/// Norms of a dense half and the experts beside it.
-const BESIDE: [&str; 3] =
-    ["post_feedforward_layernorm_1", "pre_feedforward_layernorm_2", "post_feedforward_layernorm_2"];
-
-fn is_beside(c: &Config, layer: usize) -> bool {
-    c.experts_of(layer).is_some_and(|experts| experts.beside_dense)
-}
-
-/// Tensors of a layer whose names do not end in `.weight`.
-fn unsuffixed(c: &Config, layer: usize) -> Vec<(String, Vec<usize>)> {
-    let mut all = Vec::new();
-    if c.layer_scalars {
-        all.push(("layer_scalar".to_owned(), vec![1]));
-    }
-    if c.sinks {
-        all.push(("self_attn.sinks".to_owned(), vec![c.n_heads]));
-    }
-    let Some(experts) = c.experts_of(layer) else { return all };
-    let of_router = [
-        (experts.routing.logit_bias, "bias", experts.n),
-        (experts.routing.expert_factors, "per_expert_scale", experts.n),
-        (experts.beside_dense, "scale", c.hidden),
-    ];
-    let there = of_router.into_iter().filter(|(there, ..)| *there);
-    all.extend(there.map(|(_, part, n)| (format!("mlp.gate.{part}"), vec![n])));
-    if experts.biases {
-        let parts = [("gate", experts.width), ("up", experts.width), ("down", c.hidden)];
-        all.extend(parts.map(|(part, n)| (format!("mlp.experts.{part}_proj.bias"), vec![experts.n * n, 1])));
+        let layer = format!("model.layers.{i}.");
+        all.extend(present(&layer, norms(c, i)));
+        all.extend(match c.delta_net_of(i) {
+            Some(delta_net) => present(&layer, linear_attention(c, delta_net)),
+            None => present(&layer, attention(c, i)),
+        });
+        all.extend(feed_forward(c, i, &format!("{layer}mlp.")));
     }
     all
 }
 
-/// The tensors of a layer's token mixer.
-fn mixer(c: &Config, layer: usize) -> Vec<(&'static str, Vec<usize>)> {
-    if let Some(delta) = c.delta_net_of(layer) {
-        let (channels, values) = (delta.channels(), delta.widths()[2]);
-        return vec![
-            ("linear_attn.in_proj_qkv", vec![channels, c.hidden]),
-            ("linear_attn.in_proj_z", vec![values, c.hidden]),
-            ("linear_attn.in_proj_b", vec![delta.n_value_heads, c.hidden]),
-            ("linear_attn.in_proj_a", vec![delta.n_value_heads, c.hidden]),
-            ("linear_attn.conv1d", vec![channels, delta.conv]),
-            ("linear_attn.norm", vec![delta.value_dim]),
-            ("linear_attn.out_proj", vec![c.hidden, values]),
-        ];
-    }
+/// Whether a tensor is present, its name and its shape.
+type Part = (bool, &'static str, Vec<usize>);
+
+fn present<const N: usize>(prefix: &str, parts: [Part; N]) -> Vec<(String, Vec<usize>)> {
+    let present = parts.into_iter().filter(|(is_present, ..)| *is_present);
+    present.map(|(_, name, shape)| (format!("{prefix}{name}"), shape)).collect()
+}
+
+/// The norms of a layer, and the factor on its output.
+fn norms(c: &Config, layer: usize) -> [Part; 8] {
+    let is_beside = c.experts_of(layer).is_some_and(|experts| experts.beside_dense);
+    let norm = || vec![c.hidden];
+    [
+        (true, "input_layernorm.weight", norm()),
+        (true, "post_attention_layernorm.weight", norm()),
+        (c.post_norms, "pre_feedforward_layernorm.weight", norm()),
+        (c.post_norms, "post_feedforward_layernorm.weight", norm()),
+        // Norms of a dense half and the experts beside it.
+        (is_beside, "post_feedforward_layernorm_1.weight", norm()),
+        (is_beside, "pre_feedforward_layernorm_2.weight", norm()),
+        (is_beside, "post_feedforward_layernorm_2.weight", norm()),
+        (c.layer_scalars, "layer_scalar", vec![1]),
+    ]
+}
+
+fn attention(c: &Config, layer: usize) -> [Part; 13] {
     let attention = c.attention_of(layer);
-    let (q, kv) = (c.n_heads * attention.head_dim, attention.kv_width());
-    let mut all = vec![
-        ("self_attn.q_proj", vec![q, c.hidden]),
-        ("self_attn.k_proj", vec![kv, c.hidden]),
-        ("self_attn.o_proj", vec![c.hidden, q]),
-    ];
-    if !attention.values_are_keys {
-        all.push(("self_attn.v_proj", vec![kv, c.hidden]));
-    }
-    if c.gated_attention {
-        all.push(("self_attn.gate_proj", vec![q, c.hidden]));
-    }
-    if c.qk_norm {
-        all.push(("self_attn.q_norm", vec![attention.head_dim]));
-        all.push(("self_attn.k_norm", vec![attention.head_dim]));
-    }
-    all
+    let (d, h, q, kv) = (attention.head_dim, c.hidden, c.n_heads * attention.head_dim, attention.kv_width());
+    [
+        (true, "self_attn.q_proj.weight", vec![q, h]),
+        (true, "self_attn.k_proj.weight", vec![kv, h]),
+        (!attention.values_are_keys, "self_attn.v_proj.weight", vec![kv, h]),
+        (true, "self_attn.o_proj.weight", vec![h, q]),
+        (c.gated_attention, "self_attn.gate_proj.weight", vec![q, h]),
+        (c.qk_norm, "self_attn.q_norm.weight", vec![d]),
+        (c.qk_norm, "self_attn.k_norm.weight", vec![d]),
+        (c.sinks, "self_attn.sinks", vec![c.n_heads]),
+        (c.qkv_bias, "self_attn.q_proj.bias", vec![q]),
+        (c.qkv_bias, "self_attn.k_proj.bias", vec![kv]),
+        (c.qkv_bias, "self_attn.v_proj.bias", vec![kv]),
+        (c.qkv_bias && c.gated_attention, "self_attn.gate_proj.bias", vec![q]),
+        (c.o_bias, "self_attn.o_proj.bias", vec![h]),
+    ]
 }
 
-/// The matrices of a layer's feed-forward half.
-fn feed(c: &Config, layer: usize) -> Vec<(String, Vec<usize>)> {
-    let gated = |module: &str, width| {
-        ["gate_proj", "up_proj", "down_proj"].map(|part| {
-            let shape = if part == "down_proj" { vec![c.hidden, width] } else { vec![width, c.hidden] };
-            (format!("{module}{part}"), shape)
-        })
+fn linear_attention(c: &Config, delta_net: &DeltaNet) -> [Part; 9] {
+    let (channels, values, n) = (delta_net.channels(), delta_net.widths()[2], delta_net.n_value_heads);
+    [
+        (true, "linear_attn.in_proj_qkv.weight", vec![channels, c.hidden]),
+        (true, "linear_attn.in_proj_z.weight", vec![values, c.hidden]),
+        (true, "linear_attn.in_proj_b.weight", vec![n, c.hidden]),
+        (true, "linear_attn.in_proj_a.weight", vec![n, c.hidden]),
+        (true, "linear_attn.conv1d.weight", vec![channels, delta_net.conv]),
+        (true, "linear_attn.norm.weight", vec![delta_net.value_dim]),
+        (true, "linear_attn.out_proj.weight", vec![c.hidden, values]),
+        (true, "linear_attn.A_log", vec![n]),
+        (true, "linear_attn.dt_bias", vec![n]),
+    ]
+}
+
+fn feed_forward(c: &Config, layer: usize, prefix: &str) -> Vec<(String, Vec<usize>)> {
+    let (h, experts) = (c.hidden, c.experts_of(layer));
+    let gated = |module: &str, width: usize| {
+        let of = |part, shape| (format!("{prefix}{module}{part}_proj.weight"), shape);
+        [of("gate", vec![width, h]), of("up", vec![width, h]), of("down", vec![h, width])]
     };
-    let Some(experts) = c.experts_of(layer) else { return gated("", c.intermediate).into() };
-    let mut all = vec![("gate".to_owned(), vec![experts.n, c.hidden])];
-    if experts.beside_dense {
-        all.extend(gated("", c.intermediate));
+    let mut all = Vec::new();
+    if experts.is_none_or(|experts| experts.beside_dense) {
+        let (has_biases, width) = (c.mlp_bias, c.intermediate);
+        all.extend(gated("", width));
+        all.extend(present(
+            prefix,
+            [
+                (has_biases, "gate_proj.bias", vec![width]),
+                (has_biases, "up_proj.bias", vec![width]),
+                (has_biases, "down_proj.bias", vec![h]),
+            ],
+        ));
     }
-    all.extend((0..experts.n).flat_map(|expert| gated(&format!("experts.{expert}."), experts.width)));
-    if let Some(shared) = experts.shared {
-        all.extend(gated("shared_experts.", shared.width));
-        all.extend(shared.is_gated.then(|| ("shared_expert_gate".to_owned(), vec![1, c.hidden])));
-    }
+    let Some(experts) = experts else { return all };
+    let (n, width, routing) = (experts.n, experts.width, &experts.routing);
+    all.extend((0..n).flat_map(|expert| gated(&format!("experts.{expert}."), width)));
+    all.extend(experts.shared.into_iter().flat_map(|shared| gated("shared_experts.", shared.width)));
+    let has_gate = experts.shared.is_some_and(|shared| shared.is_gated);
+    all.extend(present(
+        prefix,
+        [
+            (true, "gate.weight", vec![n, h]),
+            (routing.has_bias, "gate.e_score_correction_bias", vec![n]),
+            (routing.logit_bias, "gate.bias", vec![n]),
+            (routing.expert_factors, "gate.per_expert_scale", vec![n]),
+            (experts.beside_dense, "gate.scale", vec![h]),
+            (experts.biases, "experts.gate_proj.bias", vec![n * width, 1]),
+            (experts.biases, "experts.up_proj.bias", vec![n * width, 1]),
+            (experts.biases, "experts.down_proj.bias", vec![n * h, 1]),
+            (has_gate, "shared_expert_gate.weight", vec![1, h]),
+        ],
+    ));
     all
 }
 
@@ -226,7 +206,7 @@ impl Fill {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::from_json;
+    use crate::families::from_json;
 
     fn config() -> Config {
         let json = include_str!("../../../../models/tiny/qwen2/config.json");

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::super::statistics::share_of_resamples;
+use super::super::statistics::{number, share_of_resamples};
 use super::joined;
 use crate::{
     meta::{correlation::Undefined, evaluate::TaskResult, side_by_side::JudgePair, significance::Resampling},
@@ -212,8 +212,4 @@ pub fn gold_text(judges: &[String], tasks: &[TaskResult], resampling: Resampling
         "{table}\n{reasons}on the translations that all judges scored; p: one-sided permutation test, {resamples} \
          resamples, seed {seed}\n"
     )
-}
-
-fn number(value: f64) -> String {
-    format!("{value:.3}")
 }

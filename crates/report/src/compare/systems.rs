@@ -88,18 +88,9 @@ pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usiz
 /// number.
 #[must_use]
 pub fn table(rows: &[Compared], units: &str) -> Table {
-    let mut table = Table::new();
-    table.head([
-        "system",
-        "score",
-        "score 95% CI",
-        units,
-        "missing",
-        "difference",
-        "difference 95% CI",
-        "p bootstrap",
-        "p randomization",
-    ]);
+    let mut table = Table::headed(&format!(
+        "system | score | score 95% CI | {units} | missing | difference | difference 95% CI | p bootstrap | p randomization"
+    ));
     for row in rows {
         let mut cells = vec![
             row.system.clone(),

@@ -14,6 +14,7 @@ use std::{
 use super::{
     Error, Export, Job, TestSet, counted,
     names::{Names, unspaced},
+    score_text,
 };
 use crate::run::Record;
 
@@ -134,7 +135,7 @@ fn segments(columns: &Columns<'_>, n: usize) -> String {
     let mut out = String::new();
     for (system, column) in columns {
         for seg in 0..n {
-            let _ = writeln!(out, "{system}\t{}", number(score(column, seg)));
+            let _ = writeln!(out, "{system}\t{}", score_text(score(column, seg)));
         }
     }
     out
@@ -142,7 +143,7 @@ fn segments(columns: &Columns<'_>, n: usize) -> String {
 
 fn systems(columns: &Columns<'_>, common: &BTreeSet<usize>) -> String {
     let line = |(system, column): (&String, &BTreeMap<usize, &Record>)| {
-        format!("{system}\t{}\n", number(mean(column, common.iter().copied())))
+        format!("{system}\t{}\n", score_text(mean(column, common.iter().copied())))
     };
     columns.iter().map(line).collect()
 }
@@ -159,7 +160,7 @@ fn domains(
         let written = names.written(domain)?;
         let segs: Vec<usize> = common.iter().copied().filter(|seg| domains[*seg] == *domain).collect();
         for (system, column) in columns {
-            let _ = writeln!(out, "{written}\t{system}\t{}", number(mean(column, segs.iter().copied())));
+            let _ = writeln!(out, "{written}\t{system}\t{}", score_text(mean(column, segs.iter().copied())));
         }
     }
     Ok(out)
@@ -168,8 +169,4 @@ fn domains(
 fn mean(column: &BTreeMap<usize, &Record>, segs: impl Iterator<Item = usize>) -> Option<f64> {
     let scores: Vec<f64> = segs.filter_map(|seg| score(column, seg)).collect();
     (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(|| "None".into(), |value| value.to_string())
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     Error, Export, counted,
     names::{Names, file_name, unspaced},
+    score_text,
 };
 use crate::{
     mqm::{Side, raters::Annotation, ratings::Marked},
@@ -255,17 +256,16 @@ fn scores(
         ));
     }
     let (mut seg, mut sys) = (String::new(), String::new());
-    let number = |value: Option<f64>| value.map_or_else(|| "None".into(), |value| value.to_string());
     for system in set.outputs.keys() {
         let written = systems.written(system)?;
         let none = vec![None; set.places.len()];
         let column = columns.get(system.as_str()).unwrap_or(&none);
         for score in column {
-            let _ = writeln!(seg, "{written}\t{}", number(*score));
+            let _ = writeln!(seg, "{written}\t{}", score_text(*score));
         }
         let given: Vec<f64> = column.iter().copied().flatten().collect();
         let mean = (!given.is_empty()).then(|| given.iter().sum::<f64>() / given.len() as f64);
-        let _ = writeln!(sys, "{written}\t{}", number(mean));
+        let _ = writeln!(sys, "{written}\t{}", score_text(mean));
     }
     for (level, text) in [("seg", seg), ("sys", sys)] {
         let file = format!("{lp}.{name}.{level}.score");

@@ -9,9 +9,12 @@ use std::{
 use serde::Serialize;
 
 use super::{Data, Error, pack};
-use crate::run::{
-    call::{CallLine, Content, Finish, MessageRole},
-    calls,
+use crate::{
+    run::{
+        call::{CallLine, Content, Finish},
+        calls,
+    },
+    transcript::speaker,
 };
 
 /// Rows in a block.
@@ -102,7 +105,7 @@ impl Block {
     fn call(&mut self, line: &CallLine, content: &Content) -> Call {
         let chat = &content.chat;
         let mut turns: Vec<(&str, usize)> =
-            (chat.messages().iter()).map(|turn| (name(turn.role), self.text(&turn.content))).collect();
+            (chat.messages().iter()).map(|turn| (speaker(turn.role), self.text(&turn.content))).collect();
         turns.extend(chat.untemplated().map(|text| ("prompt", self.text(text))));
         if !chat.prefill.is_empty() {
             turns.push(("start of the answer", self.text(&chat.prefill)));
@@ -127,13 +130,5 @@ impl Block {
         self.texts.push(text.to_owned());
         self.numbers.insert(text.to_owned(), self.texts.len() - 1);
         self.texts.len() - 1
-    }
-}
-
-fn name(speaker: MessageRole) -> &'static str {
-    match speaker {
-        MessageRole::System => "system",
-        MessageRole::User => "user",
-        MessageRole::Assistant => "assistant",
     }
 }

@@ -167,6 +167,8 @@ pub fn distributions(rows: &[Of<Distribution>]) -> Table {
     table
 }
 
+type Shares = fn(&ErrorShares) -> &BTreeMap<String, f64>;
+
 /// Shares of severities and types, the raters' and each run's side by side.
 pub fn errors(rows: &[Of<ErrorShares>]) -> Table {
     let names = in_order(rows.iter().map(|of| of.name.clone()));
@@ -180,7 +182,6 @@ pub fn errors(rows: &[Of<ErrorShares>]) -> Table {
             .collect();
         let counts = found.iter().map(|shares| shares.map_or_else(|| "-".into(), |s| s.n.to_string()));
         table.row([lp.clone(), "all".into(), "number".into()].into_iter().chain(counts));
-        type Shares = fn(&ErrorShares) -> &BTreeMap<String, f64>;
         let shares: [(&str, Shares); 2] = [("severity", |s| &s.severities), ("type", |s| &s.types)];
         for (what, pick) in shares {
             let kinds: BTreeSet<&String> = found.iter().flatten().flat_map(|s| pick(s).keys()).collect();

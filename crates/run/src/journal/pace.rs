@@ -6,7 +6,7 @@ use super::Journal;
 use crate::error::Error;
 
 /// Ratio of the pause after a sync to the time that it took.
-const REST: u32 = 20;
+const PAUSE: u32 = 20;
 
 /// Syncs a journal after each group, but for groups that finish so fast that syncing would take more than
 /// about a twentieth of the time: those share one.
@@ -35,8 +35,8 @@ impl Pace {
         }
         sync()?;
         let end = now();
-        let rest = end.saturating_duration_since(begun).saturating_mul(REST);
-        self.next = end.checked_add(rest.min(Duration::from_mins(1)));
+        let pause = end.saturating_duration_since(begun).saturating_mul(PAUSE);
+        self.next = end.checked_add(pause.min(Duration::from_mins(1)));
         Ok(())
     }
 }

@@ -18,15 +18,15 @@ pub struct Prompt {
 /// Texts behind a prompt that are scored or read, as their model computes them: common beginnings once, and
 /// of a text that is only scored, not the last token.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct ScoredTexts {
     pub tokens: usize,
     /// The tokens that are computed of each; empty when the model does not show them.
     pub ids: Vec<Vec<u32>>,
 }
 
-impl Given {
+impl ScoredTexts {
     /// The texts of a question.
-    pub fn of(panel: &Panel, question: &RehearsedQuestion) -> Self {
+    pub fn new(panel: &Panel, question: &RehearsedQuestion) -> Self {
         if question.given().is_empty() {
             return Self::default();
         }
@@ -140,7 +140,7 @@ pub struct Distinct {
 
 impl Distinct {
     /// Enters a prompt and what is given behind it.
-    pub fn enter(&mut self, panel: &Panel, role: Role, prompt: &Prompt, given: &Given) {
+    pub fn enter(&mut self, panel: &Panel, role: Role, prompt: &Prompt, scored: &ScoredTexts) {
         let ids = prompt.ids.as_deref();
         self.is_hidden |= ids.is_none();
         let Some(ids) = ids.filter(|_| !self.is_hidden) else { return };
@@ -151,7 +151,7 @@ impl Distinct {
         });
         let tracker = &mut self.of_models[at].1;
         self.total += tracker.add(ids);
-        for text in &given.ids {
+        for text in &scored.ids {
             self.total += tracker.add(&[ids, text].concat());
         }
     }

@@ -48,7 +48,7 @@ impl RecordedCalls {
     /// compared with the record.
     pub fn panel(self: &Arc<Self>, like: &Panel, models: Option<&Panel>) -> Panel {
         let recorded = |role: Role| {
-            let model = models.map(|models| models.model_for(role));
+            let model = models.map(|models| models.llm(role).clone());
             Arc::new(ReplayLlm { role, recorded: self.clone(), model }) as Arc<dyn Llm>
         };
         let panel = Panel::new(recorded(Role::Judge), like.sampling.clone());

@@ -7,7 +7,7 @@ use candle_core::quantized::GgmlDType as T;
 use tribunal_cpu::Compute;
 use tribunal_cuda::{Gpu, KernelSet, products::Kernels};
 use tribunal_engine::Device;
-use tribunal_model::{KvType, Model, Weights, config::from_json};
+use tribunal_model::{KvType, Model, Weights, families::from_json};
 
 use super::{again, apart, gpu, is_emulated, last_logits, launches, part};
 use crate::{

@@ -8,7 +8,7 @@ use tribunal_cuda::{Gpu, step_bytes};
 use tribunal_engine::{Device, Engine, Options, tokenizer::Tokenizer};
 use tribunal_model::{
     BLOCK, Config, KvType, Model, Part, Step, StepLimits, Weights,
-    config::from_json,
+    families::from_json,
     sampler::{SampleRequest, SamplingParams},
 };
 

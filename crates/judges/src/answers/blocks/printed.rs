@@ -1,6 +1,5 @@
-//! The reader of the authors' program and its score, number for number, faults included: an answer that it
-//! cannot read is perfect. `paper` rejects such an answer before it is read; [`crate::gemba_mqm::parse`] is
-//! ours.
+//! The reader of GEMBA's program and its score, number for number, faults included: an answer that it cannot
+//! read is perfect. Where an answer in any words is to have blocks, [`read_any`] rejects one without.
 //!
 //! Source: `gemba/gemba_mqm_utils.py`, `parse_mqm_answer` and `parse_broken_json`.
 

@@ -3,18 +3,21 @@
 //! Source: llama.cpp's `load_arch_hparams`, and its converter, which puts the value heads of Qwen3.5 that
 //! take one key head as many places apart as there are key heads.
 
-use super::{Arch, Reader};
-use crate::{Error, config::DeltaNet};
+use super::Reader;
+use crate::{Config, Error, config::DeltaNet};
 
 /// The distance between layers of full attention in files without a key for it.
 const INTERVAL: usize = 4;
 
 impl Reader<'_> {
-    /// The Gated DeltaNet of an architecture that has it.
-    pub(super) fn delta_net(&self, arch: Arch, n_layers: usize) -> Result<Option<DeltaNet>, Error> {
-        if !arch.is_hybrid() {
-            return Ok(None);
-        }
+    /// A decoder with Gated DeltaNet in some layers and gated attention in the others.
+    pub fn hybrid(&self) -> Result<Config, Error> {
+        let decoder = self.decoder(self.without_windows()?)?;
+        let delta_net = Some(self.delta_net(decoder.n_layers)?);
+        Ok(Config { qk_norm: true, gated_attention: true, delta_net, ..decoder })
+    }
+
+    fn delta_net(&self, n_layers: usize) -> Result<DeltaNet, Error> {
         let (n_key_heads, n_value_heads) = (self.size("ssm.group_count")?, self.size("ssm.time_step_rank")?);
         let values = self.size("ssm.inner_size")?;
         if n_key_heads == 0 || n_value_heads == 0 || !n_value_heads.is_multiple_of(n_key_heads) {
@@ -25,15 +28,15 @@ impl Reader<'_> {
             let reason = format!("is {values}, not a multiple of `ssm.time_step_rank`, {n_value_heads}");
             return Err(self.bad("ssm.inner_size", reason));
         }
-        Ok(Some(DeltaNet {
+        Ok(DeltaNet {
             n_key_heads,
             n_value_heads,
             key_dim: self.size("ssm.state_size")?,
             value_dim: values / n_value_heads,
             conv: self.size("ssm.conv_kernel")?,
             layers: self.recurrent_layers(n_layers)?,
-            is_tiled: arch != Arch::Qwen3Next,
-        }))
+            is_tiled: true,
+        })
     }
 
     /// For each layer, true if it has DeltaNet: by the file's list, else all but each

@@ -37,9 +37,9 @@ enum Theta {
 }
 
 impl Class {
-    /// The class of a `model_type`.
+    /// The class of a `model_type`. Text-only files may keep the multimodal model's name.
     pub fn of(model_type: &str) -> Option<&'static Self> {
-        TABLE.classes.get(model_type)
+        TABLE.classes.get(&format!("{model_type}_text")).or_else(|| TABLE.classes.get(model_type))
     }
 
     /// The base of the rope of one layer type.

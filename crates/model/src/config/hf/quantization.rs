@@ -36,66 +36,22 @@ pub const NAME: &str = "quantization_config";
 
 const HINT: &str = "hint: take the model's bf16 checkpoint, or a GGUF file of it";
 
-const GPTQ: [&str; 26] = [
-    "quant_method",
-    "group_size",
-    "damp_percent",
-    "damp_auto_increment",
-    "static_groups",
-    "true_sequential",
-    "model_name_or_path",
-    "model_file_base_name",
-    "meta",
-    "dataset",
-    "tokenizer",
-    "backend",
-    "batch_size",
-    "pad_token_id",
-    "version",
-    "use_exllama",
-    "disable_exllama",
-    "use_cuda_fp16",
-    "exllama_config",
-    "max_input_length",
-    "cache_block_outputs",
-    "model_seqlen",
-    "block_name_to_quantize",
-    "module_name_preceding_first_block",
-    "modules_in_block_to_quantize",
-    "lm_head",
-];
-const AWQ: [&str; 10] = [
-    "quant_method",
-    "group_size",
-    "q_group_size",
-    "modules_to_not_convert",
-    "backend",
-    "do_fuse",
-    "fuse_max_seq_len",
-    "modules_to_fuse",
-    "exllama_config",
-    "pre_quantized",
-];
-const FLOAT: [&str; 6] = [
-    "quant_method",
-    "activation_scheme",
-    "scale_fmt",
-    "modules_to_not_convert",
-    "ignored_layers",
-    "dequantize",
-];
-const MXFP4: [&str; 3] = ["quant_method", "modules_to_not_convert", "dequantize"];
-const COMPRESSED: [&str; 4] = ["quant_method", "ignore", "global_compression_ratio", "version"];
-const COMPRESSED_WEIGHTS: [&str; 8] = [
-    "strategy",
-    "group_size",
-    "symmetric",
-    "actorder",
-    "observer",
-    "observer_kwargs",
-    "scale_dtype",
-    "zp_dtype",
-];
+// Settings without effect on the numbers, separated by spaces.
+const GPTQ: &str = "\
+    quant_method group_size damp_percent damp_auto_increment static_groups true_sequential \
+    model_name_or_path model_file_base_name meta dataset tokenizer backend batch_size pad_token_id \
+    version use_exllama disable_exllama use_cuda_fp16 exllama_config max_input_length \
+    cache_block_outputs model_seqlen block_name_to_quantize module_name_preceding_first_block \
+    modules_in_block_to_quantize lm_head";
+const AWQ: &str = "\
+    quant_method group_size q_group_size modules_to_not_convert backend do_fuse fuse_max_seq_len \
+    modules_to_fuse exllama_config pre_quantized";
+const FLOAT: &str =
+    "quant_method activation_scheme scale_fmt modules_to_not_convert ignored_layers dequantize";
+const MXFP4: &str = "quant_method modules_to_not_convert dequantize";
+const COMPRESSED: &str = "quant_method ignore global_compression_ratio version";
+const COMPRESSED_WEIGHTS: &str =
+    "strategy group_size symmetric actorder observer observer_kwargs scale_dtype zp_dtype";
 
 /// Reads the settings of the file: those beside `text_config`, where `transformers` looks for them, and those
 /// inside.
@@ -137,21 +93,21 @@ fn of_value(path: &str, key: &str, value: &Value) -> Result<Quantization, Error>
         "awq" => object.awq(),
         "fp8" => object.float(),
         "compressed-tensors" => object.compressed(),
-        "mxfp4" => object.check(&[], &MXFP4, &json!({})).map(|()| Quantization::Mxfp4),
+        "mxfp4" => object.check(&[], MXFP4, &json!({})).map(|()| Quantization::Mxfp4),
         _ => Err(bad(format!("names `{method}`, a format that is not read; {HINT}"))),
     }
 }
 
-impl Object<'_> {
+impl<'a> Object<'a> {
     fn bad(&self, key: &str, reason: &str) -> Error {
         let key = format!("{}.{key}", self.key);
         Error::Config { path: self.path.into(), key, reason: format!("{reason}; {HINT}") }
     }
 
     /// Rejects settings that are not read, not in `harmless`, and not of one of the values in `only`.
-    fn check(&self, read: &[&str], harmless: &[&str], only: &Value) -> Result<(), Error> {
+    fn check(&self, read: &[&str], harmless: &str, only: &Value) -> Result<(), Error> {
         for (key, value) in self.map.iter().filter(|(_, value)| !value.is_null()) {
-            if read.contains(&key.as_str()) || harmless.contains(&key.as_str()) {
+            if read.contains(&key.as_str()) || harmless.split(' ').any(|harmless| harmless == key) {
                 continue;
             }
             let supported = only.get(key).and_then(Value::as_array);
@@ -198,7 +154,7 @@ impl Object<'_> {
             "pack_dtype": ["int32"], "is_marlin_format": [false], "checkpoint_format": ["gptq", "gptq_v2"],
             "format": ["gptq", "gptq_v2"], "desc_act": [false],
         });
-        self.check(&["bits", "sym", "dynamic"], &GPTQ, &only)?;
+        self.check(&["bits", "sym", "dynamic"], GPTQ, &only)?;
         let is_second = ["checkpoint_format", "format"]
             .iter()
             .any(|key| self.map.get(*key).and_then(Value::as_str) == Some("gptq_v2"));
@@ -229,13 +185,13 @@ impl Object<'_> {
         let only = json!({
             "bits": [4], "w_bit": [4], "zero_point": [true], "version": ["gemm", "GEMM"], "format": ["gemm", "GEMM"],
         });
-        self.check(&[], &AWQ, &only)?;
+        self.check(&[], AWQ, &only)?;
         Ok(Quantization::Awq)
     }
 
     fn float(&self) -> Result<Quantization, Error> {
         let only = json!({"fmt": ["e4m3", "float8_e4m3fn"], "is_checkpoint_fp8_serialized": [true]});
-        self.check(&["weight_block_size"], &FLOAT, &only)?;
+        self.check(&["weight_block_size"], FLOAT, &only)?;
         Ok(Quantization::Float { tile: self.tile("weight_block_size")? })
     }
 
@@ -244,7 +200,7 @@ impl Object<'_> {
             "format": ["pack-quantized", "float-quantized", "naive-quantized"],
             "quantization_status": ["compressed", "frozen"], "sparsity_config": [{}], "transform_config": [{}],
         });
-        self.check(&["config_groups"], &COMPRESSED, &only)?;
+        self.check(&["config_groups"], COMPRESSED, &only)?;
         let groups = self.map.get("config_groups").and_then(Value::as_object);
         let groups = groups.filter(|groups| !groups.is_empty());
         let groups = groups.ok_or_else(|| self.bad("config_groups", "has no groups"))?;
@@ -261,25 +217,20 @@ impl Object<'_> {
         found.ok_or_else(|| self.bad("config_groups", "has no groups"))
     }
 
-    fn group(&self, name: &str, group: &Value) -> Result<Quantization, Error> {
-        let object = |key: String, value: &Value| match value.as_object() {
-            Some(_) => Ok(key),
+    fn group(&self, name: &str, group: &'a Value) -> Result<Quantization, Error> {
+        let object = |key: String, value: &'a Value| match value.as_object() {
+            Some(map) => Ok(Object { path: self.path, key: format!("{}.{key}", self.key), map }),
             None => Err(self.bad(&key, "is not an object")),
         };
-        let key = object(format!("config_groups.{name}"), group)?;
-        let empty = Map::new();
-        let of = |value: &Value| value.as_object().cloned().unwrap_or_else(|| empty.clone());
-        let (group_map, weights_map) = (of(group), of(&group["weights"]));
-        object(format!("{key}.weights"), &group["weights"])?;
-        let prefix = format!("{}.{key}", self.key);
-        let group = Object { path: self.path, key: prefix.clone(), map: &group_map };
+        let key = format!("config_groups.{name}");
+        let of_group = object(key.clone(), group)?;
+        let weights = object(format!("{key}.weights"), &group["weights"])?;
         let only = json!({"format": ["pack-quantized", "float-quantized", "naive-quantized"]});
-        group.check(&["weights"], &["targets", "input_activations"], &only)?;
-        let weights = Object { path: self.path, key: format!("{prefix}.weights"), map: &weights_map };
+        of_group.check(&["weights"], "targets input_activations", &only)?;
         let only = json!({"type": ["int", "float"], "dynamic": [false]});
-        weights.check(&["num_bits", "block_structure"], &COMPRESSED_WEIGHTS, &only)?;
+        weights.check(&["num_bits", "block_structure"], COMPRESSED_WEIGHTS, &only)?;
         let (bits, tile) = (weights.bits("num_bits")?, weights.tile("block_structure")?);
-        match weights_map.get("type").and_then(Value::as_str) {
+        match weights.map.get("type").and_then(Value::as_str) {
             Some("float") if bits == 4 => Err(weights.bad("num_bits", "is 4, of floats")),
             _ => Ok(Quantization::Compressed { bits, tile }),
         }

@@ -1,15 +1,35 @@
 //! Rotary embeddings from the top level, `rope_scaling` and `rope_parameters`, flat or by layer type.
 //! Contradictions between them are rejected.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{
-    super::{Arch, QueryGrowth, Rope, Scaling},
-    settings::{self, Settings, is_same, shown},
+use super::settings::{self, Settings, is_same, shown};
+use crate::{
+    Error,
+    config::{Rope, Scaling},
 };
-use crate::Error;
+
+/// Differences between the ropes of families.
+pub struct Schema {
+    /// Full and sliding layers have ropes of their own.
+    pub by_layer_type: bool,
+    /// The part of each head that is rotated where the file has no `partial_rotary_factor`; `None` in a family
+    /// that rotates all of it.
+    pub part: Option<f64>,
+    /// Further keys of some types of rope.
+    pub keys: &'static [(&'static str, &'static [&'static str])],
+}
+
+impl Schema {
+    /// One rope over whole heads.
+    pub const WHOLE: Self = Self { by_layer_type: false, part: None, keys: &[] };
+
+    fn keys_of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a [&'static str]> {
+        self.keys.iter().filter(move |(of, _)| *of == kind).map(|(_, keys)| *keys)
+    }
+}
 
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
@@ -22,7 +42,7 @@ const COMMON: [&str; 5] =
 const TYPES: [(&str, &[&str]); 6] = [
     ("default", &[]),
     ("linear", &["factor"]),
-    ("dynamic", &["factor", "alpha"]),
+    ("dynamic", &["factor"]),
     ("llama3", &["factor", "low_freq_factor", "high_freq_factor"]),
     (
         "yarn",
@@ -31,73 +51,15 @@ const TYPES: [(&str, &[&str]); 6] = [
     ("proportional", &["factor"]),
 ];
 
-/// Keys beside those of YaRN in Hunyuan's files for a rope of constant alpha, which reads none of them.
-const BESIDE_ALPHA: [&str; 4] = ["beta_fast", "beta_slow", "mscale", "mscale_all_dim"];
-
-/// A key of Ministral's YaRN alone: the growth of queries.
-const GROWTH: &str = "llama_4_scaling_beta";
-const OF_MINISTRAL: [&str; 2] = [GROWTH, "max_position_embeddings"];
-
-/// The assignment of a head's rotated values to an image's coordinates; a text has the same position in all.
-const OF_IMAGES: [&str; 2] = ["mrope_section", "mrope_interleaved"];
-
-/// The rope of `Ministral3Config` where the file has none.
-static OF_MINISTRAL_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-    let rope = json!({"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16384,
-        "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1});
-    rope.as_object().cloned().unwrap_or_default()
-});
-
-/// The ropes of `Gemma4TextConfig` where the file has none.
-static OF_GEMMA4_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-    let ropes = json!({SLIDING: {"rope_type": "default", "rope_theta": 1e4},
-        FULL: {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}});
-    ropes.as_object().cloned().unwrap_or_default()
-});
-
-/// The rope of `GptOssConfig` where the file has none.
-static OF_GPT_OSS_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-    let rope = json!({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
-        "original_max_position_embeddings": 4096});
-    rope.as_object().cloned().unwrap_or_default()
-});
-
-/// Returns true if full and sliding layers have ropes of their own.
-fn has_two(arch: Arch) -> bool {
-    matches!(arch, Arch::Gemma3 | Arch::Gemma4)
-}
-
-/// The growth of queries with their position.
-pub fn query_growth(s: &Settings<'_>, arch: Arch) -> Result<Option<QueryGrowth>, Error> {
-    if arch != Arch::Ministral3 {
-        return Ok(None);
-    }
-    let stated = Stated::of(s, arch, FULL)?;
-    if stated.kind()? != "yarn" {
-        return Err(stated.bad("rope_type", "is not `yarn`; only that is supported with queries that grow"));
-    }
-    let beta = stated.number(GROWTH)?;
-    let beta =
-        beta.ok_or_else(|| stated.bad(GROWTH, format!("needs `{GROWTH}` beside it, which is missing")))?;
-    Ok(Some(QueryGrowth { beta, original: stated.original()? }))
-}
-
 /// The rope of full layers, whose heads have `head_dim` values, and, where it differs, of sliding layers.
-pub fn ropes(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<(Rope, Option<Rope>), Error> {
-    let full = Stated::of(s, arch, FULL)?;
+pub fn ropes(s: &Settings<'_>, head_dim: usize) -> Result<(Rope, Option<Rope>), Error> {
+    let full = Stated::full(s)?;
     let rope = full.rope(FULL, head_dim)?;
-    let key = "initial_context_length";
-    if let (Arch::GptOss, Some(initial)) = (arch, s.size(key)?)
-        && full.original()?.total_cmp(&(initial as f64)).is_ne()
-    {
-        let reason = format!("is {initial}, not the positions of pretraining that the rope has");
-        return Err(s.bad(key, reason));
-    }
-    if !has_two(arch) {
+    if !s.schema.rope.by_layer_type {
         return Ok((rope, None));
     }
     full.covers_what_is_flat(&rope)?;
-    let sliding = Stated::of(s, arch, SLIDING)?;
+    let sliding = Stated::read(s, SLIDING)?;
     if sliding.kind()? == "proportional" {
         return Err(sliding.bad("rope_type", "is `proportional`; that is supported for full layers only"));
     }
@@ -105,45 +67,44 @@ pub fn ropes(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<(Rope, Opt
 }
 
 /// The values of a head that are rotated.
-pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize, Error> {
-    for layer_type in [FULL, SLIDING] {
-        if layer_type == SLIDING && !has_two(arch) {
-            continue;
-        }
-        let stated = Stated::of(s, arch, layer_type)?;
+pub fn rotary_dim(s: &Settings<'_>, head_dim: usize) -> Result<usize, Error> {
+    let Schema { by_layer_type, part, .. } = s.schema.rope;
+    let of = |part: f64| (head_dim as f64 * part) as usize;
+    for layer_type in if by_layer_type { &[FULL, SLIDING][..] } else { &[FULL] } {
+        let stated = Stated::read(s, layer_type)?;
         if stated.kind()? == "proportional" {
             // All values are rotated, most of them by an angle of 0.
             continue;
         }
         let Some((place, value)) = stated.by_key.get("partial_rotary_factor") else { continue };
-        if arch.rotates_in_part() {
+        if part.is_some() {
             let factor = settings::positive(value).filter(|factor| *factor <= 1.0);
             let reason =
                 || s.bad(place, format!("is {}; a number above 0, at most 1, was expected", shown(value)));
-            return Ok((head_dim as f64 * factor.ok_or_else(reason)?) as usize);
+            return factor.map(of).ok_or_else(reason);
         }
         if value.as_f64() != Some(1.0) {
             return Err(s.bad(place, format!("is {}; only 1.0 is supported", shown(value))));
         }
     }
-    Ok(match arch {
-        Arch::Glm4Moe => head_dim / 2,
-        arch if arch.is_hybrid() => head_dim / 4,
-        _ => head_dim,
-    })
+    Ok(part.map_or(head_dim, of))
 }
 
 /// The settings of one rope by key, each with the path that it was read from.
-struct Stated<'a> {
+pub struct Stated<'a> {
     settings: &'a Settings<'a>,
-    arch: Arch,
     by_key: BTreeMap<&'a str, (String, &'a Value)>,
 }
 
 impl<'a> Stated<'a> {
-    fn of(settings: &'a Settings<'a>, arch: Arch, layer_type: &str) -> Result<Self, Error> {
-        let mut stated = Self { settings, arch, by_key: BTreeMap::new() };
-        let has_two = has_two(arch);
+    /// The settings of the rope of full layers.
+    pub fn full(settings: &'a Settings<'a>) -> Result<Self, Error> {
+        Self::read(settings, FULL)
+    }
+
+    fn read(settings: &'a Settings<'a>, layer_type: &str) -> Result<Self, Error> {
+        let mut stated = Self { settings, by_key: BTreeMap::new() };
+        let has_two = settings.schema.rope.by_layer_type;
         let theta = if layer_type == SLIDING { "rope_local_base_freq" } else { "rope_theta" };
         for (key, place) in [
             ("rope_theta", theta),
@@ -155,18 +116,17 @@ impl<'a> Stated<'a> {
             }
         }
         let objects = ["rope_scaling", "rope_parameters"];
-        let of_class = match arch {
-            Arch::Ministral3 => Some(&*OF_MINISTRAL_CLASS),
-            Arch::GptOss => Some(&*OF_GPT_OSS_CLASS),
-            Arch::Gemma4 => OF_GEMMA4_CLASS.get(layer_type).and_then(Value::as_object),
-            _ => None,
-        };
         if objects.iter().all(|place| settings.given(place).is_none()) {
-            for (key, value) in of_class.into_iter().flatten() {
+            let of_class = settings.class.defaults.get("rope_parameters");
+            let of_class = of_class.and_then(|ropes| ropes.get(layer_type).or(Some(ropes)));
+            for (key, value) in of_class.and_then(Value::as_object).into_iter().flatten() {
                 stated.by_key.entry(key).or_insert((format!("rope_parameters.{key}"), value));
             }
         }
         for place in objects {
+            if settings.given(place).is_none() {
+                continue;
+            }
             let Some(object) = settings.object(place)? else { continue };
             for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
                 let path = format!("{place}.{key}");
@@ -210,7 +170,7 @@ impl<'a> Stated<'a> {
     /// those in force.
     fn covers_what_is_flat(&self, rope: &Rope) -> Result<(), Error> {
         let nothing = Map::new();
-        let object = self.settings.object("rope_parameters")?.unwrap_or(&nothing);
+        let object = self.settings.given("rope_parameters").and_then(Value::as_object).unwrap_or(&nothing);
         let flat =
             object.iter().filter(|(key, value)| ![FULL, SLIDING].contains(&key.as_str()) && !value.is_null());
         for (key, value) in flat {
@@ -236,7 +196,7 @@ impl<'a> Stated<'a> {
         Ok(Rope { theta, scaling: self.scaling(head_dim)? })
     }
 
-    fn kind(&self) -> Result<&'a str, Error> {
+    pub fn kind(&self) -> Result<&'a str, Error> {
         let Some((place, value)) = self.by_key.get("rope_type") else { return Ok("default") };
         let known = || TYPES.map(|(kind, _)| kind).join(", ");
         let kind = value.as_str().filter(|kind| TYPES.iter().any(|(known, _)| known == kind));
@@ -249,8 +209,8 @@ impl<'a> Stated<'a> {
         Ok(match kind {
             "linear" => Scaling::Linear(self.needed("factor")?),
             "dynamic" => match self.positive("alpha")? {
-                Some(alpha) if self.arch == Arch::Hunyuan => Scaling::NtkAlpha(alpha),
-                _ => {
+                Some(alpha) => Scaling::NtkAlpha(alpha),
+                None => {
                     self.needed("factor")?;
                     Scaling::Dynamic
                 }
@@ -264,7 +224,7 @@ impl<'a> Stated<'a> {
                 Scaling::Llama3 { factor: self.needed("factor")?, low, high, original: self.original()? }
             }
             "yarn" => self.yarn()?,
-            "proportional" if self.arch == Arch::Gemma4 => {
+            "proportional" if self.settings.schema.rope.keys_of(kind).next().is_some() => {
                 let part = self.positive("partial_rotary_factor")?.unwrap_or(1.0);
                 if part > 1.0 {
                     return Err(
@@ -319,11 +279,8 @@ impl<'a> Stated<'a> {
     /// Rejects keys that this type of rope does not read.
     fn check_keys(&self, kind: &str) -> Result<(), Error> {
         let own = TYPES.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| own);
-        let is_own = |key: &str| match self.arch {
-            Arch::Hunyuan if kind == "dynamic" => own.contains(&key) || BESIDE_ALPHA.contains(&key),
-            Arch::Ministral3 => own.contains(&key) || OF_MINISTRAL.contains(&key),
-            Arch::Qwen35 | Arch::Qwen35Moe => own.contains(&key) || OF_IMAGES.contains(&key),
-            _ => own.contains(&key) && key != "alpha",
+        let is_own = |key: &str| {
+            own.contains(&key) || self.settings.schema.rope.keys_of(kind).any(|keys| keys.contains(&key))
         };
         let unread = self.by_key.iter().find(|(key, (_, value))| {
             let is_neutral = **key == "factor" && value.as_f64() == Some(1.0);
@@ -339,14 +296,14 @@ impl<'a> Stated<'a> {
     }
 
     /// Positions of pretraining.
-    fn original(&self) -> Result<f64, Error> {
+    pub fn original(&self) -> Result<f64, Error> {
         match self.positive("original_max_position_embeddings")? {
             Some(original) => Ok(original),
             None => self.settings.needed_positive("max_position_embeddings"),
         }
     }
 
-    fn bad(&self, key: &str, reason: impl Into<String>) -> Error {
+    pub fn bad(&self, key: &str, reason: impl Into<String>) -> Error {
         let place = self.by_key.get(key).or_else(|| self.by_key.get("rope_type")).map(|(place, _)| place);
         self.settings.bad(place.map_or(key, String::as_str), reason)
     }
@@ -359,7 +316,7 @@ impl<'a> Stated<'a> {
         self.typed(key, settings::positive, "a number above 0")
     }
 
-    fn number(&self, key: &str) -> Result<Option<f64>, Error> {
+    pub fn number(&self, key: &str) -> Result<Option<f64>, Error> {
         self.typed(key, Value::as_f64, "a number")
     }
 

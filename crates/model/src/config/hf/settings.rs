@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::classes::Class;
+use super::{Schema, classes::Class};
 use crate::Error;
 
 /// The most characters of a value that a message shows.
@@ -16,6 +16,7 @@ pub struct Settings<'a> {
     pub prefix: &'static str,
     pub file: &'a Map<String, Value>,
     pub class: &'static Class,
+    pub schema: &'static Schema,
 }
 
 impl<'a> Settings<'a> {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::{super::Entry, EMBEDDINGS};
-use crate::{Error, config::FileConfig};
+use crate::{Error, config::hf::FileConfig};
 
 /// Compares each size with a dimension of some tensor.
 ///

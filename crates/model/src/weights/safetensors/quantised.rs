@@ -9,7 +9,7 @@ use super::super::{
     Entry, Format, Source,
     quantised::{Piece, Quantised, Storage},
 };
-use crate::config::{MAX_EXPERTS, Quantization};
+use crate::config::{MAX_EXPERTS, hf::Quantization};
 
 /// The name of a tensor that does not fit, and the reason.
 type Misfit = (String, String);

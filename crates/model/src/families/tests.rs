@@ -1,10 +1,10 @@
-//! Configurations read from `config.json`. Golden tests check that the decoder computes the same as
-//! `transformers`.
+//! Configurations read from `config.json`, and names of tensors in GGUF. Golden tests check that the decoder
+//! computes the same as `transformers`.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Rope, Routing, Scaling, Scoring, SharedExpert};
+use crate::config::{Rope, Routing, Scaling, Scoring, SharedExpert, gguf::tensors::UNUSED};
 
 fn ok(json: &Value) -> Config {
     from_json("config.json", json).unwrap_or_else(|error| panic!("{error}: {json}"))
@@ -37,10 +37,10 @@ fn gemma() -> Value {
 
 #[test]
 fn the_table_names_the_version_that_its_script_asks_for() {
-    let table: Value = serde_json::from_str(include_str!("../classes.json")).unwrap();
+    let table: Value = serde_json::from_str(include_str!("../config/classes.json")).unwrap();
     let version = table["with"]["transformers"].as_str().unwrap();
     assert_eq!(version, "5.24.0");
-    let script = include_str!("../../../../../scripts/config_classes.py");
+    let script = include_str!("../../../../scripts/config_classes.py");
     assert!(script.contains(&format!("\"transformers=={version}\"")), "the script asks for another version");
 }
 
@@ -91,7 +91,7 @@ fn every_field_of_a_class_is_known() {
         "hunyuan_v1_dense",
         "ministral3",
     ] {
-        let mut all = Class::of(model_type).unwrap().defaults.clone();
+        let mut all = hf::Class::of(model_type).unwrap().defaults.clone();
         all.insert("model_type".into(), model_type.into());
         // Defaults of ids belong to the tokenizer.
         all.remove("eos_token_id");
@@ -494,4 +494,34 @@ fn a_hybrid_is_read_with_the_settings_of_published_files() {
         refused(&nested(&with(&text, json!({ key: value }))), &[&format!("`text_config.{key}`"), shown]);
     }
     refused(&nested(&with(&text, json!({"full_attention_interval": 5}))), &["end in linear attention"]);
+}
+
+#[test]
+fn each_family_has_its_own_tensors() {
+    let schema = |architecture| {
+        let mut schemas = FAMILIES.iter().filter_map(|family| family.gguf.as_ref());
+        schemas.find(|schema| schema.architecture == architecture).unwrap()
+    };
+    let read = |architecture, name| schema(architecture).tensor_name(name).unwrap();
+    assert_eq!(read("llama", "blk.3.attn_q.bias"), "model.layers.3.self_attn.q_proj.bias");
+    assert_eq!(read("qwen2", "blk.0.ffn_norm.weight"), "model.layers.0.post_attention_layernorm.weight");
+    assert_eq!(read("gemma3", "blk.0.ffn_norm.weight"), "model.layers.0.pre_feedforward_layernorm.weight");
+    assert_eq!(read("qwen3moe", "blk.1.ffn_gate_exps.weight"), "model.layers.1.mlp.experts.gate_proj.weight");
+    assert_eq!(read("qwen3", "blk.0.attn_k_norm.weight"), "model.layers.0.self_attn.k_norm.weight");
+    assert_eq!(read("llama", "blk.0.attn_rot_embd.inv_freq"), UNUSED);
+    assert_eq!(read("gemma3", "v.blk.0.attn_q.weight"), UNUSED);
+    for (arch, name) in [
+        ("llama", "blk.0.attn_q_norm.weight"),
+        ("llama", "blk.0.post_attention_norm.weight"),
+        ("llama", "blk.0.ffn_gate_exps.weight"),
+        ("llama", "blk.0.ffn_gate_inp.weight"),
+        ("llama", "blk.0.attn_qkv.weight"),
+        ("llama", "blk.0.attn_q.scale"),
+        ("qwen2", "blk.0.attn_norm.bias"),
+        ("qwen2", "blk.x.attn_norm.weight"),
+        ("qwen3", "cls.output.weight"),
+        ("gemma3", "rope_freqs.weight"),
+    ] {
+        assert_eq!(schema(arch).tensor_name(name), None, "{arch} {name}");
+    }
 }

@@ -1,13 +1,13 @@
 //! The published code's own reader of an answer and its own score, faults included: an error whose category
 //! has two words is lost, and an answer without entries is perfect. It is behaviour to compare with, not to
-//! rely on; [`super::lines`] is ours. One fault is left out: the code gives 0 to every row that comes without
+//! rely on; [`tribunal_judges::rubric_mqm::lines`] is ours. One fault is left out: the code gives 0 to every row that comes without
 //! a gold span, so that nothing but its own sets could be scored.
 //!
 //! Source: trotacodigos/Rubric-MQM at 6221019d, `rmqm_parser/scale_parser.py` and
 //! `rmqm_parser/no_scale_parser.py`.
 
-use super::Scenario;
-use crate::mqm::{ErrorSpan, Severity};
+use tribunal_core::mqm::{ErrorSpan, Severity};
+use tribunal_judges::rubric_mqm::Scenario;
 
 /// The entries of an answer as error spans, with the code's cost of each as weight.
 #[must_use]
@@ -113,7 +113,9 @@ fn block_entry(line: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::scenario::Scale, *};
+    use tribunal_judges::rubric_mqm::scenario::Scale;
+
+    use super::*;
 
     const DR: Scenario = Scenario::DeepRubric(Scale::Hundred);
 

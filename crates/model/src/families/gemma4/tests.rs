@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{
     Config,
-    config::{Activation, Scaling, from_json},
+    config::{Activation, Scaling},
+    families::from_json,
 };
 
 fn gemma4() -> Value {

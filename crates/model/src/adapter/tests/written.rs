@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use safetensors::{Dtype, tensor::TensorView};
 use serde_json::{Value, json};
 
-use super::{At, CONFIG_FILE, WEIGHTS_FILE};
+use super::peft::{At, CONFIG_FILE, WEIGHTS_FILE};
 use crate::{
     Error,
     adapter::{Adapter, AdapterConfig, Module, Numbers},

@@ -5,19 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Answer, Example};
-use crate::segment::lang;
+use tribunal_core::segment::lang;
+use tribunal_judges::shots::Shot;
+
+use super::{Example, Words};
 
 /// Style of the errors in the authors' examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demo {
     Itemized,
     Detailed,
-}
-
-/// True if a file is the authors' and not one of shots, which begins with JSON.
-pub fn is_authors(text: &str) -> bool {
-    !text.trim_start().starts_with('{') && text.contains("EXAMPLE_")
 }
 
 /// The examples of the authors' file, with or without their references.
@@ -39,17 +36,19 @@ pub fn read_authors(text: &str, demo: Demo, with_references: bool) -> Result<Vec
         let texts = constant(&name)?;
         let [source, reference, target] = cut(&texts, with_references)
             .ok_or_else(|| format!("the constant `{name}` does not run from `Source:` to `Translation:`"))?;
-        Ok(Example {
+        let shot = Shot {
             source_lang: src.name().into(),
             target_lang: tgt.name().into(),
             source: source.into(),
             reference: with_references.then(|| reference.into()),
             target: target.into(),
-            answer: Answer::Words {
-                errors: constant(&format!("EXAMPLE_ERROR_{demo}_{pair}"))?,
-                counts: constant(&format!("EXAMPLE_COUNT_{pair}"))?,
-            },
-        })
+            errors: Vec::new(),
+        };
+        let words = Words {
+            errors: constant(&format!("EXAMPLE_ERROR_{demo}_{pair}"))?,
+            counts: constant(&format!("EXAMPLE_COUNT_{pair}"))?,
+        };
+        Ok(Example { shot, words: Some(words) })
     };
     let examples = pairs.map(example).collect::<Result<Vec<_>, String>>()?;
     if examples.is_empty() { Err("it has no constant `EXAMPLE_..._SRC`".into()) } else { Ok(examples) }
@@ -108,4 +107,54 @@ fn string(text: &str) -> Result<(String, &str), &'static str> {
         return Err("holds a backslash, and escapes are not read here");
     }
     Ok((body[..end].to_owned(), &body[end + close.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use tribunal_judges::eaprompt::examples::is_authors;
+
+    use super::*;
+
+    const OURS: &str = include_str!("../../../../tests/golden/eaprompt_examples.py");
+
+    #[test]
+    fn the_layout_of_the_authors_file() {
+        assert!(is_authors(OURS) && !is_authors("{\"source\": \"EXAMPLE_\"}"));
+        let [de, zh] = &read_authors(OURS, Demo::Itemized, true).unwrap()[..] else { panic!("two examples") };
+        assert_eq!((de.shot.source_lang.as_str(), de.shot.target_lang.as_str()), ("English", "German"));
+        assert_eq!(de.shot.reference.as_deref(), Some("Sie machte das Fenster zu und las weiter."));
+        assert_eq!(zh.shot.source, "他把\"窗户\"关上了。");
+        let Words { errors, counts } = de.words.as_ref().unwrap();
+        assert!(errors.starts_with("Major errors:\n(1) “ging") && errors.ends_with("Grammar'"), "{errors}");
+        assert_eq!(counts, "1, 1");
+        let detailed = read_authors(OURS, Demo::Detailed, false).unwrap();
+        assert_eq!(
+            (detailed[0].shot.reference.as_ref(), detailed[0].shot.target.as_str()),
+            (None, de.shot.target.as_str())
+        );
+        assert!(detailed[0].words.as_ref().unwrap().errors.starts_with("The words"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file() {
+        let check = |text: &str, expected: &str| {
+            let error = read_authors(text, Demo::Itemized, false).unwrap_err();
+            assert_eq!(error, expected, "{text}");
+        };
+        check("\"\"\"\nEXAMPLE_ENDE_SRC = \"x\"\n\"\"\"\n", "it has no constant `EXAMPLE_..._SRC`");
+        check(
+            "EXAMPLE_ENDE_SRC = \"\"\"\nSource: a",
+            "the constant `EXAMPLE_ENDE_SRC` is a string that does not end",
+        );
+        check(
+            "EXAMPLE_ENDE_SRC = \"a\\n\"",
+            "the constant `EXAMPLE_ENDE_SRC` holds a backslash, and escapes are not read here",
+        );
+        check(
+            "EXAMPLE_ENDE_SRC = \"Source: a\"",
+            "the constant `EXAMPLE_ENDE_SRC` does not run from `Source:` to `Translation:`",
+        );
+        let texts = "EXAMPLE_ENDE_SRC = \"\"\"Source: a\nTranslation: b\"\"\"";
+        check(texts, "the constant `EXAMPLE_ERROR_ITEMIZED_ENDE` is missing");
+    }
 }

@@ -1,0 +1,19 @@
+//! Qwen3: heads of queries and keys have norms; the last layers may slide.
+
+use super::{Config, Family, gguf, hf, qwen2::last_layers_slide};
+use gguf::tensors::{ATTENTION, DENSE, FFN_NORM, HEAD_NORMS, ROPE_FACTORS};
+
+pub const FAMILY: Family = Family {
+    name: "qwen3",
+    hf: hf::Schema {
+        model_types: &["qwen3"],
+        config: |settings| Ok(Config { qk_norm: true, ..settings.decoder(last_layers_slide(settings)?)? }),
+        ..hf::Schema::LLAMA_LIKE
+    },
+    gguf: Some(gguf::Schema {
+        architecture: "qwen3",
+        tensors: &[ATTENTION, HEAD_NORMS, FFN_NORM, DENSE, ROPE_FACTORS],
+        config: |reader| Ok(Config { qk_norm: true, ..reader.decoder(reader.without_windows()?)? }),
+        ..gguf::Schema::LLAMA_LIKE
+    }),
+};
