@@ -115,15 +115,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         bail!("`{}` is given twice", twice.display());
     }
     let inputs: Vec<Input> = Input::read_all(&args.inputs, args.pair.as_ref())?;
-    if !pairs(&inputs).any(|(a, b)| a.judgements.overlaps(&b.judgements)) {
-        if args.testset.is_some() {
-            bail!(
-                "--testset says which of several judges agrees more with the raters, but the inputs share no \
-                 translation; hint: `tribunal meta --testset DIR -l LP --scores NAME=DIR`"
-            );
-        }
-        systems::run(args, &inputs, out)?;
-    } else {
+    if pairs(&inputs).any(|(a, b)| a.judgements.overlaps(&b.judgements)) {
         if let Some((a, b)) = pairs(&inputs).find(|(a, b)| !a.judgements.overlaps(&b.judgements)) {
             bail!(
                 "`{}` and `{}` share no translation, but other inputs do; hint: give either runs of several judges \
@@ -133,6 +125,14 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
             );
         }
         judges::run(args, &inputs, out)?;
+    } else {
+        if args.testset.is_some() {
+            bail!(
+                "--testset says which of several judges agrees more with the raters, but the inputs share no \
+                 translation; hint: `tribunal meta --testset DIR -l LP --scores NAME=DIR`"
+            );
+        }
+        systems::run(args, &inputs, out)?;
     }
     let complete = inputs.iter().all(|input| input.judgements.is_complete());
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -268,7 +268,7 @@ mod tests {
         let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
         let said = |needs: &Needs| score_words(&words, needs).join(" ");
         assert_eq!(said(&Needs::default()), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
-        let two = Needs { tensor_parallel: 2, note: Some("too large".into()), ..Needs::default() };
+        let two = Needs { tensor_parallel: 2, note: Some("too large".into()) };
         assert!(said(&two).ends_with("-l en-de --tensor-parallel 2"));
     }
 

@@ -391,7 +391,6 @@ pub enum Dtype {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Engine"))]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Resources {
     /// auto, cpu, cuda, cuda:N, or cuda:N,M for several GPUs
     #[cfg_attr(feature = "clap", arg(long, default_value_t))]

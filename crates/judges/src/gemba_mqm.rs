@@ -131,7 +131,7 @@ pub fn question(settings: &Settings, options: &Options) -> Result<SingleQuestion
             Granularity::Doc | Granularity::FiveDoc => 2048,
         };
         let answers = if is_strict { text.answers } else { Answers::FreeBlocks };
-        Declaration { budget, answers, ..text }
+        Declaration { answers, budget, ..text }
     };
     SingleQuestion::load(&METHOD, question, settings)
 }

@@ -193,14 +193,13 @@ impl Published {
     }
 
     fn example_answer(&self, example: &Example) -> Result<String, Error> {
-        let (answer, counts) = match &example.words {
-            Some(Words { errors, counts }) => (errors.clone(), counts.clone()),
-            None => {
-                let errors = &example.shot.errors;
-                let n = |severity: Severity| errors.iter().filter(|e| e.severity == severity).count();
-                let counts = format!("{}, {}", n(Severity::Major), n(Severity::Minor));
-                (self.prompts.render(ANSWER, json!({ "errors": errors }))?, counts)
-            }
+        let (answer, counts) = if let Some(Words { errors, counts }) = &example.words {
+            (errors.clone(), counts.clone())
+        } else {
+            let errors = &example.shot.errors;
+            let n = |severity: Severity| errors.iter().filter(|e| e.severity == severity).count();
+            let counts = format!("{}, {}", n(Severity::Major), n(Severity::Minor));
+            (self.prompts.render(ANSWER, json!({ "errors": errors }))?, counts)
         };
         Ok(if self.counting == Counting::Within { format!("{answer}\n{counts}") } else { answer })
     }

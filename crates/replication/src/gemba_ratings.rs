@@ -110,13 +110,12 @@ fn judge(
 /// nothing to the first rule.
 pub fn number(answer: &str) -> Option<f64> {
     let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
-    let score = match only_digits(answer) {
-        Some(run) => run.parse().ok(),
+    let score = if let Some(run) = only_digits(answer) {
+        run.parse().ok()
+    } else {
         // Python's `$` also matches before a final newline.
-        None => {
-            let score = answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100");
-            score.filter(digits)?.parse::<u64>().ok()
-        }
+        let score = answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100");
+        score.filter(digits)?.parse::<u64>().ok()
     };
     score.filter(|score| *score <= 100).map(|score| score as f64)
 }

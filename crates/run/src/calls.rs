@@ -92,7 +92,9 @@ impl Calls {
     /// [`Error::Append`].
     pub fn append(&mut self, mut calls: Vec<CallLine>) -> Result<(), Error> {
         if self.retention == CallRetention::Off {
-            calls.iter_mut().for_each(|call| call.content = None);
+            for call in &mut calls {
+                call.content = None;
+            }
         }
         let bytes = json_lines(&calls);
         let write = || {

@@ -55,7 +55,9 @@ impl<'a> Output<'a> {
         let State { resumed, pace, unconfirmed } = &mut *state;
         let Judged { records, calls } = judged;
         resumed.journal.check()?;
-        calls.iter().for_each(|call| resumed.sums.add(call));
+        for call in &calls {
+            resumed.sums.add(call);
+        }
         if !confirmed.is_empty() {
             let is_past =
                 |group: &Unconfirmed| later(&group.confirmed, &confirmed).all(|(_, is_later)| is_later);

@@ -102,7 +102,7 @@ pub fn compute(
     let is_selected = |name: &str| is_listed(name) || ["slices", "spans", "latent-weight"].contains(&name);
     let findings = context.compute(is_selected).map_err(|error| match error {
         statistics::Error::Meta(error) => anyhow::Error::from(error),
-        other => other.into(),
+        other @ statistics::Error::Calls { .. } => other.into(),
     })?;
     let mut written = Vec::new();
     if let Some(dir) = &args.extra.plots {

@@ -197,7 +197,7 @@ fn what_is_in_place_is_kept_and_what_is_damaged_is_replaced() {
     fs::write(&path, BYTES.to_ascii_uppercase()).unwrap();
     let expected = Finding::Mismatch {
         expected: digest::sha256_of(BYTES),
-        actual: digest::sha256_of(&BYTES.to_ascii_uppercase()),
+        actual: digest::sha256_of(BYTES.to_ascii_uppercase()),
     };
     assert_eq!(check::verify(&fox(), home.path(), &mut |_| ()).unwrap()[0].finding, expected);
     pull_from(&boxed(vec![Scripted::new("a", BYTES)]), &fox(), home.path(), &mut ()).unwrap();

@@ -116,11 +116,13 @@ struct Answer {
 }
 
 impl Annotation {
+    #[must_use]
     pub fn is_non_translation(&self) -> bool {
         typology::normalise(&self.category) == NON_TRANSLATION
     }
 
     /// An error that another method found, in M-MAD's two severities.
+    #[must_use]
     pub fn of(error: &ErrorSpan) -> Self {
         let is_non_translation = error.category == NON_TRANSLATION;
         let severity = match error.severity {
@@ -136,6 +138,7 @@ impl Annotation {
     }
 
     /// The annotation with minor severity.
+    #[must_use]
     pub fn minor(&self) -> Self {
         Self { severity: Level::Minor, ..self.clone() }
     }

@@ -96,7 +96,7 @@ impl Questions {
     pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat, Error> {
         let Self { templates, examples, .. } = self;
         let schema = templates.files.schema.map(|file| self.schema(file, cue)).transpose()?;
-        let mut chat = Chat::new().system(templates.system(schema, cue)?);
+        let mut chat = Chat::new().system(templates.system(schema.as_deref(), cue)?);
         for example in examples {
             let question = templates.question(templates.values(&example.texts(), cue)?)?;
             let question = if cue == Cue::Marked { question } else { unmarked(&question) };
@@ -155,7 +155,7 @@ impl Templates {
     ///
     /// # Errors
     /// [`Error::Failed`] for a template that uses a value without a definition.
-    pub fn system(&self, schema: Option<String>, cue: Cue) -> Result<String, Error> {
+    pub fn system(&self, schema: Option<&str>, cue: Cue) -> Result<String, Error> {
         self.prompts.render(self.files.system, json!({ "schema": schema, "cue": cue == Cue::Marked }))
     }
 

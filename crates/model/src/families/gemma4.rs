@@ -95,7 +95,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
         None
     };
     let logit_softcap = settings.positive(LOGITS)?.map(|cap| cap as f32);
-    Ok(gemma4(Config { full, experts, logit_softcap, ..decoder }))
+    Ok(gemma4(Config { full, logit_softcap, experts, ..decoder }))
 }
 
 /// Rejects embeddings for each layer, shared keys and values, and attention to later tokens.
@@ -210,7 +210,7 @@ fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
     };
     let logit_softcap = reader.above_zero(LOGITS)?.map(|cap| cap as f32);
     let activation = Activation::GeluTanh;
-    let config = gemma4(Config { full, sliding, experts, logit_softcap, activation, ..decoder });
+    let config = gemma4(Config { full, sliding, logit_softcap, activation, experts, ..decoder });
     Ok(Config { embedding_scale: reader.embedding_scale(config.embedding_scale)?, ..config })
 }
 

@@ -97,8 +97,8 @@ fn sigmoid(softmax: Routing) -> Routing {
 }
 
 /// All layers but the first `n_dense` have experts; shared ones are one of their summed width.
-fn behind_dense_layers(experts: Experts, n_dense: usize, n_shared: usize) -> Experts {
+fn behind_dense_layers(mut experts: Experts, n_dense: usize, n_shared: usize) -> Experts {
     let shared = SharedExpert { width: n_shared.saturating_mul(experts.width), is_gated: false };
-    let layers = (0..experts.layers.len()).map(|layer| layer >= n_dense).collect();
-    Experts { shared: (n_shared > 0).then_some(shared), layers, ..experts }
+    experts.layers = (0..experts.layers.len()).map(|layer| layer >= n_dense).collect();
+    Experts { shared: (n_shared > 0).then_some(shared), ..experts }
 }

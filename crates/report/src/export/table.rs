@@ -78,6 +78,9 @@ pub fn write(rows: &[Vec<String>]) -> Result<Vec<u8>, Error> {
 }
 
 /// The cells of a verdict, in the order of [`HEADER`].
+///
+/// # Panics
+/// Never: the errors are strings and numbers.
 #[must_use]
 pub fn row(record: &Record, signature: Option<&str>) -> Vec<String> {
     vec![

@@ -208,13 +208,14 @@ impl<'a> Stated<'a> {
         self.check_keys(kind)?;
         Ok(match kind {
             "linear" => Scaling::Linear(self.needed("factor")?),
-            "dynamic" => match self.positive("alpha")? {
-                Some(alpha) => Scaling::NtkAlpha(alpha),
-                None => {
+            "dynamic" => {
+                if let Some(alpha) = self.positive("alpha")? {
+                    Scaling::NtkAlpha(alpha)
+                } else {
                     self.needed("factor")?;
                     Scaling::Dynamic
                 }
-            },
+            }
             "llama3" => {
                 let (low, high) = (self.needed("low_freq_factor")?, self.needed("high_freq_factor")?);
                 if high <= low {
