@@ -99,34 +99,6 @@ fn a_language_pair_is_the_same_however_it_is_written() {
 }
 
 #[test]
-fn a_folder_that_signs_no_pairs_is_continued() {
-    let dir = texts();
-    let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "--out", "DIR/run"]].concat();
-    with(seat, dir.path(), &run).unwrap();
-    let file = dir.path().join("run/run.json");
-    let old = fs::read_to_string(&file).unwrap().replace("\"pairs\":\"en-de\",", "");
-    assert!(!old.contains("pairs"), "{old}");
-    fs::write(&file, old).unwrap();
-    let (text, _) = with(nobody_is_asked, dir.path(), &run).unwrap();
-    assert!(
-        text.contains("|pairs:en-de|") && fs::read_to_string(&file).unwrap().contains("\"pairs\":\"en-de\"")
-    );
-    let other = [&TEXTS[..], &["-l", "en-fr", "--method", "gemba-da", "--out", "DIR/run"]].concat();
-    assert!(with(seat, dir.path(), &other).unwrap_err().contains("pairs: `en-de` there, `en-fr` now"));
-}
-
-fn never(_: &Chat) -> Reply {
-    panic!("everything is judged already")
-}
-
-/// A model that fails the test when it is called.
-#[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn nobody_is_asked(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
-    let panel = Panel::new(Arc::new(Rule(never)), sampling);
-    Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
-}
-
-#[test]
 fn systems_of_two_language_pairs_have_two_tables() {
     let dir = tempfile::tempdir().unwrap();
     let line = |system: &str, pair: &str, seg: usize, text: &str| {

@@ -6,48 +6,30 @@
 //! [`worker`]'s loop on a device, runs the model; an [`answer`] is [generated](generate), with tokens guessed
 //! by [`draft`], or consists of the [scores](score) of a given text.
 
-pub mod tokenizer;
-
-pub mod chat;
-
-pub mod grammar;
-
-pub mod sequence;
-
-pub mod branches;
-
-pub mod radix;
-
-pub mod states;
-
-pub mod saved;
-
-pub mod scheduler;
-
-pub mod stream;
-
-mod lookahead;
-
-pub mod draft;
-
-pub mod generate;
-
-pub mod score;
-
 pub mod answer;
-
-mod watch;
-pub mod worker;
-
-pub mod workers;
-
+pub mod branches;
+pub mod chat;
 pub mod device;
+pub mod draft;
+pub mod generate;
+pub mod grammar;
+mod lookahead;
 mod memory;
 mod open;
-mod spin_workers;
-
 mod pending;
+pub mod radix;
+pub mod saved;
+pub mod scheduler;
+pub mod score;
+pub mod sequence;
 mod signed;
+mod spin_workers;
+pub mod states;
+pub mod stream;
+pub mod tokenizer;
+mod watch;
+pub mod worker;
+pub mod workers;
 
 use std::{
     path::{Path, PathBuf},

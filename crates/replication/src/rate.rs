@@ -13,10 +13,8 @@
 //! - `skip=` leaves an agent out of the core agent's prompt; so does a run without evidence.
 //! - A search returns the passages of [`tribunal_judges::evidence`], at most five for each query.
 
-use std::{cmp::Ordering, sync::LazyLock};
+use std::cmp::Ordering;
 
-use regex::Regex;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tribunal_core::{
     llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat},
@@ -37,7 +35,11 @@ use tribunal_judges::{
     setup::{self, GivenOptions},
 };
 
-use crate::python::{Number, ascii_digits, display, parse_float, repr};
+use crate::python::{Number, display, repr};
+
+mod arguments;
+
+use arguments::{argument, number, queries, text};
 
 const CORE: File = File { name: "rate/code/core.j2", text: include_str!("rate/core.j2") };
 const TASK: File = File { name: "rate/code/task.j2", text: include_str!("rate/task.j2") };
@@ -484,47 +486,6 @@ fn unfenced(text: &str) -> &str {
     let text = text.strip_prefix("```json").unwrap_or(text);
     let text = text.strip_prefix("```").unwrap_or(text);
     text.strip_suffix("```").unwrap_or(text).trim()
-}
-
-/// An argument as Python prints it: digits alone are a number there, and lose their leading zeros.
-fn argument(arguments: &Arguments, key: &str) -> Option<String> {
-    let value = &ascii_digits(arguments.get(key)?);
-    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    let digits = value.trim_start_matches('0');
-    Some(match (is_number, digits) {
-        (true, "") => "0".into(),
-        (true, digits) => digits.into(),
-        (false, _) => arguments[key].clone(),
-    })
-}
-
-/// The argument with `None` where it is missing.
-fn text(arguments: &Arguments, key: &str) -> String {
-    argument(arguments, key).unwrap_or_else(|| "None".into())
-}
-
-/// `float(...)` of an argument.
-fn number(arguments: &Arguments, key: &str) -> Result<f64, Error> {
-    let value = text(arguments, key);
-    let number = parse_float(&value).filter(|number| number.is_finite());
-    number.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
-}
-
-static VALUE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?s)<arg_value>(.*?)</arg_value>").expect("the pattern is a constant that compiles")
-});
-
-/// `parse_search_args`: the list in the first argument, under any name.
-fn queries(text: &str) -> Result<Vec<String>, Error> {
-    #[derive(Deserialize)]
-    struct Query {
-        q: String,
-    }
-    let found =
-        VALUE.captures(text).ok_or_else(|| reading::unusable(text, "the search agent called no tool"))?;
-    let queries: Vec<Query> =
-        reading::json(&found[1]).map_err(|error| agents::within("the search agent", error))?;
-    Ok(queries.into_iter().map(|query| query.q).collect())
 }
 
 #[cfg(test)]
