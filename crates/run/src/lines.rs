@@ -85,8 +85,12 @@ impl<T> Lines<T> {
         let is_compressed = kind == Kind::Calls && path.extension().is_some_and(|ending| ending == "zst");
         let opened = if kind == Kind::Named { File::open(path) } else { files::open_own(path) };
         let may_be_missing = matches!(kind, Kind::Journal | Kind::Calls);
+        // A file of verdicts in place of a run folder has no other files.
+        let is_missing = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        };
         let reader: Box<dyn BufRead + Send> = match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_missing => Box::new(io::empty()),
+            Err(error) if may_be_missing && is_missing(&error) => Box::new(io::empty()),
             Err(source) => return Err(Error::reading(path)(source)),
             Ok(file) if is_compressed => packed::unpacked(file, MAX_RATIO).map_err(Error::reading(path))?,
             Ok(file) => Box::new(BufReader::with_capacity(1 << 18, file)),
