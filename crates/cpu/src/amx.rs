@@ -5,6 +5,7 @@
 //! sixteen rows at a time, and stores 32-bit integers, while AVX-512 scales those of the previous group of
 //! blocks, so that both units are busy. The integers are exact and their scales are applied in the order of
 //! `portable::int8`, so that the sums have the bits of any instruction set.
+#![expect(clippy::needless_range_loop, reason = "a block is a place in several arrays at once")]
 
 mod tile;
 

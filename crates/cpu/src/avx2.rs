@@ -1,4 +1,5 @@
 //! AVX2 and AVX-VNNI: two registers of 256 bits hold a line of codes and the sums of 16 outputs.
+#![expect(clippy::needless_range_loop, reason = "a row and a half are places in several arrays at once")]
 
 use std::arch::asm;
 use std::arch::x86_64::{

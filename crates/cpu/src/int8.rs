@@ -1,6 +1,7 @@
 //! Products of quantised weights and 8-bit activations, written once over the vector operations of an
 //! instruction set: a format is one kind of [`codes`] and one of [`scales`]. Sums have the order that
 //! `portable::int8` defines.
+#![expect(clippy::needless_range_loop, reason = "a row and a panel are places in several arrays at once")]
 
 pub(super) mod codes;
 pub(super) mod scales;

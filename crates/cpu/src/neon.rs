@@ -2,6 +2,7 @@
 //!
 //! The instructions that not every processor has are written in assembly: the standard library's names for
 //! them are not stable.
+#![expect(clippy::needless_range_loop, reason = "a row and a quarter are places in several arrays at once")]
 
 use std::arch::aarch64::{
     int8x16_t, int32x4_t, uint8x16_t, vandq_u8, vcvtq_f32_s32, vdupq_n_s32, vdupq_n_u8, veorq_u8,
@@ -371,7 +372,11 @@ impl Products for Matrices {
         unsafe {
             let one = vreinterpretq_u32_u8(C::line(at, line & !1, quarter));
             let two = vreinterpretq_u32_u8(C::line(at, line | 1, quarter));
-            vreinterpretq_u8_u32(if line % 2 == 0 { vzip1q_u32(one, two) } else { vzip2q_u32(one, two) })
+            vreinterpretq_u8_u32(if line.is_multiple_of(2) {
+                vzip1q_u32(one, two)
+            } else {
+                vzip2q_u32(one, two)
+            })
         }
     }
 

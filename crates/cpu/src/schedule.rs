@@ -452,6 +452,7 @@ fn widened<'a>(isa: Isa, panel: &Panel<'a>, order: Order, buffer: &'a mut [Lanes
     buffer
 }
 
+#[expect(clippy::extra_unused_type_parameters, reason = "`L` stands for the instructions")]
 #[inline(always)]
 fn unpacked<L: lanes::Lanes>(panel: &Panel, buffer: &mut [Lanes]) {
     unpack::floats(panel, 0, buffer);

@@ -1,8 +1,6 @@
 //! From the exact integers of a block to the sum of one row: the scales, in the order that `portable::int8`
 //! defines, written once for all instruction sets.
 
-use half::f16;
-
 use super::Outputs;
 use crate::input;
 use crate::lanes::WIDTH;
@@ -78,7 +76,7 @@ pub(crate) struct Sixteen<const SHIFT: u32>;
 #[inline(always)]
 pub(crate) unsafe fn halves<F: Outputs>(at: *const u8) -> F {
     // SAFETY: 16 halves can be read at `at`, which is aligned for them.
-    F::load_f16(unsafe { &*at.cast::<[f16; WIDTH]>() })
+    F::load_f16(unsafe { &*at.cast() })
 }
 
 /// # Safety
