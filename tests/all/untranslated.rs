@@ -218,28 +218,6 @@ fn under_paper_the_model_s_score_stays_with_a_warning() {
 }
 
 #[test]
-fn folders_without_the_field_are_verified_without_the_check() {
-    let small = SmallRun::scoring(1);
-    mixed(&small);
-    let (code, text) = said(small.score("out", &["--language-check", "off"]));
-    assert!(matches!(code, 0 | 1), "{text}");
-    // As the command of a run was before there was such an option.
-    let mut run: Value = serde_json::from_str(&small.read("out/run.json")).unwrap();
-    let words = run["command"].as_array_mut().unwrap();
-    let at = words.iter().position(|word| word == "--language-check").unwrap();
-    words.drain(at..at + 2);
-    fs::write(small.at("out/run.json"), format!("{run}\n")).unwrap();
-    for more in [&["verify", "out"][..], &["verify", "out", "--without-model"]] {
-        let (code, text) = said(small.tribunal(more));
-        assert!(code == 0 && text.contains("confirmed: nothing differs"), "{text}");
-    }
-    let (code, text) = said(small.tribunal(&["rerun", "out", "--out", "again"]));
-    assert!(code == 0 && text.contains("byte for byte"), "{text}");
-    let (code, text) = said(small.tribunal(&["verify", "again", "--without-model"]));
-    assert!(code == 0 && text.contains("confirmed: nothing differs"), "{text}");
-}
-
-#[test]
 fn the_warning_stands_wherever_the_score_stands() {
     let small = SmallRun::scoring(1);
     mixed(&small);
