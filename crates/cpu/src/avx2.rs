@@ -158,19 +158,11 @@ impl Arithmetic for Pairs {
             let mut totals = [[[_mm256_setzero_si256(); 2]; N]; R];
             for p in 0..N {
                 let mut sums = [[_mm256_setzero_si256(); 2]; R];
-                let mut j = groups.start;
-                while j < groups.end {
-                    let n = in_16_bits::<C>().min(groups.end - j);
-                    if C::LINES > GROUPS {
-                        let [low, high] = pairs::<C, L, R, 2>(lines[p], x, j, n);
-                        add_fours(low, 1, &mut sums);
-                        add_fours(high, 16, &mut sums);
-                    } else {
-                        let [all] = pairs::<C, L, R, 1>(lines[p], x, j, n);
-                        add_fours(all, 1, &mut sums);
-                    }
-                    j += n;
-                }
+                // No loop: the compiler does not always unroll it.
+                turn::<C, L, R>(lines[p], x, &groups, 0, &mut sums);
+                turn::<C, L, R>(lines[p], x, &groups, 2, &mut sums);
+                turn::<C, L, R>(lines[p], x, &groups, 4, &mut sums);
+                turn::<C, L, R>(lines[p], x, &groups, 6, &mut sums);
                 // Last, so that no register holds a start while the products need them all.
                 for r in 0..R {
                     for half in 0..2 {
@@ -188,6 +180,35 @@ impl Arithmetic for Pairs {
 const fn in_16_bits<C: Codes>() -> usize {
     let n = i16::MAX as usize / (2 * ((1 << C::BITS) - 1) * 127);
     if n < GROUPS { n } else { GROUPS }
+}
+
+/// Adds the products of as many groups from `j` on as fit 16 bits together, if a turn begins there.
+///
+/// # Safety
+/// The conditions of [`Arithmetic::dot`].
+#[inline(always)]
+unsafe fn turn<C: Codes, L: Lines<__m256i>, const R: usize>(
+    lines: L,
+    x: [*const i32; R],
+    groups: &Range<usize>,
+    j: usize,
+    sums: &mut Integers<R>,
+) {
+    let n = in_16_bits::<C>().min(groups.len());
+    if !groups.contains(&j) || !j.is_multiple_of(n) {
+        return;
+    }
+    // SAFETY: the conditions are those of this function; a turn ends with the groups.
+    unsafe {
+        if C::LINES > GROUPS {
+            let [low, high] = pairs::<C, L, R, 2>(lines, x, j, n);
+            add_fours(low, 1, sums);
+            add_fours(high, 16, sums);
+        } else {
+            let [all] = pairs::<C, L, R, 1>(lines, x, j, n);
+            add_fours(all, 1, sums);
+        }
+    }
 }
 
 /// Adds 16-bit sums, by a weight, to those of 32 bits.
