@@ -18,7 +18,7 @@ use super::int8::codes::Codes;
 use super::int8::scales::{Minimum, Plain, Scaled, Scales, Sixteen};
 use super::int8::{GROUPS, Outputs, by_format, expect_reads};
 use super::lanes::{Avx512, Lanes as _};
-use super::layout::{self, BLOCK, LANES, PAIR, Panel};
+use super::layout::{BLOCK, LANES, PAIR, Panel, Scales as Kind, quantized};
 use super::portable::Lanes;
 use tile::{Configured, INTEGERS, Shape};
 
@@ -44,7 +44,7 @@ pub(super) struct Buffers {
 
 /// Unpacked panels, in a thread whose tiles are configured for them.
 pub(super) struct Weights<'a> {
-    scales: layout::Scales,
+    scales: Kind,
     n_panels: usize,
     blocks: usize,
     buffers: &'a mut Buffers,
@@ -63,7 +63,7 @@ impl<'a> Weights<'a> {
         // SAFETY: the machine has AMX. No other tiles are in use on this thread: a task has one `Weights` at
         // a time, and starts no other task while it has it.
         let configured = unsafe { Configured::new(shape) };
-        let (_, scales) = layout::quantized(panels[0].format).expect("floats have no codes");
+        let (_, scales) = quantized(panels[0].format).expect("floats have no codes");
         Self { scales, n_panels: panels.len(), blocks: panels[0].k / BLOCK, buffers, configured }
     }
 
@@ -77,17 +77,13 @@ impl<'a> Weights<'a> {
         // are borrowed for the whole call.
         unsafe {
             match (self.scales, self.n_panels) {
-                (layout::Scales::Plain, 1) => self.product::<Plain<0>, 1>(tile, sums),
-                (layout::Scales::Plain, _) => self.product::<Plain<0>, 2>(tile, sums),
-                (layout::Scales::Minimum | layout::Scales::Super | layout::Scales::Zero, 1) => {
-                    self.product::<Minimum, 1>(tile, sums);
-                }
-                (layout::Scales::Minimum | layout::Scales::Super | layout::Scales::Zero, _) => {
-                    self.product::<Minimum, 2>(tile, sums);
-                }
-                (layout::Scales::Sixteen, 1) => self.product::<Sixteen<0>, 1>(tile, sums),
-                (layout::Scales::Sixteen, _) => self.product::<Sixteen<0>, 2>(tile, sums),
-                (layout::Scales::Float | layout::Scales::Fours, _) => unreachable!("multiplied as floats"),
+                (Kind::Plain, 1) => self.product::<Plain<0>, 1>(tile, sums),
+                (Kind::Plain, _) => self.product::<Plain<0>, 2>(tile, sums),
+                (Kind::Minimum | Kind::Super | Kind::Zero, 1) => self.product::<Minimum, 1>(tile, sums),
+                (Kind::Minimum | Kind::Super | Kind::Zero, _) => self.product::<Minimum, 2>(tile, sums),
+                (Kind::Sixteen, 1) => self.product::<Sixteen<0>, 1>(tile, sums),
+                (Kind::Sixteen, _) => self.product::<Sixteen<0>, 2>(tile, sums),
+                (Kind::Float | Kind::Fours, _) => unreachable!("multiplied as floats"),
             }
         }
     }

@@ -211,16 +211,18 @@ unsafe fn rows<A: Arithmetic, C: Codes, S: Scales, const N: usize>(
 /// hardware prefetcher stops at each page.
 #[inline(always)]
 pub(super) fn expect_reads<C: Codes, S: Scales, const N: usize>(panel: &Panel, b: usize) {
-    let ahead = |bytes: &[u8], pitch: usize, at: usize| {
-        let at = if at < bytes.len() { at } else { at - bytes.len() + N * pitch };
-        bytes.as_ptr().wrapping_add(at)
-    };
-    let codes = ahead(panel.values, panel.pitch.0, b * C::BYTES + AHEAD);
+    let codes = line_ahead(panel.values, N * panel.pitch.0, b * C::BYTES + AHEAD);
     for line in (0..C::BYTES).step_by(LINE) {
         ahead::read(codes.wrapping_add(line));
     }
     let scales = b * S::KIND.bytes() / S::KIND.blocks();
-    ahead::read(ahead(panel.scales, panel.pitch.1, scales + AHEAD / 4));
+    ahead::read(line_ahead(panel.scales, N * panel.pitch.1, scales + AHEAD / 4));
+}
+
+/// The address of the line at `at`; past the end of these bytes, of one in those `next` bytes further.
+#[inline(always)]
+pub(super) fn line_ahead(bytes: &[u8], next: usize, at: usize) -> *const u8 {
+    bytes.as_ptr().wrapping_add(if at < bytes.len() { at } else { at - bytes.len() + next })
 }
 
 /// Sums in registers, codes unpacked as they are used.

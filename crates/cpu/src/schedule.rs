@@ -422,7 +422,6 @@ fn int8_tile(isa: Isa, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
 /// `is_first` is true for the first tile with these weights, which are not in a cache yet.
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "no other machine has pairs"))]
 fn bf16_tile(isa: Isa, panels: &[Panel], x: &[[bf16; 2]], is_first: bool, sums: &mut [Lanes]) {
-    assert_eq!(panels[0].format, Format::Bf16, "bf16 activations have bf16 weights");
     match isa.instructions() {
         // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,7 @@
 use half::bf16;
 
 use crate::ahead;
-use crate::int8::{AHEAD, load, store};
+use crate::int8::{AHEAD, line_ahead, load, store};
 use crate::lanes::{Avx512, Lanes as _};
 use crate::layout::{PAIR, Panel};
 use crate::portable::Lanes;
@@ -59,11 +59,8 @@ fn some_rows<const N: usize, const R: usize>(
     for (k, x) in x.chunks_exact(height).enumerate() {
         if is_first {
             for panel in panels {
-                // Past the end, of the panel after next: panels go in pairs.
                 let at = size_of::<Lanes>() * k + AHEAD;
-                let n = panel.values.len();
-                let at = if at < n { at } else { at - n + PAIR * panel.pitch.0 };
-                ahead::read(panel.values.as_ptr().wrapping_add(at));
+                ahead::read(line_ahead(panel.values, PAIR * panel.pitch.0, at));
             }
         }
         let x: &[[bf16; 2]; R] = x[first..].first_chunk().expect("the tile's rows");
