@@ -259,7 +259,7 @@ impl<'a> Checks<'a> {
             }
         }
         if !has_difference {
-            // The device or this machine is slow, or hangs; no difference was found. The run goes on with a
+            // The device or this machine is slow, or does not respond; no difference was found. The run goes on with a
             // warning.
             say!("warning: this run takes `--gpu-kernels plain`, which are slower");
             return Ok(SETS.len() - 1);

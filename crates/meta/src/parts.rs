@@ -107,7 +107,7 @@ pub fn williams(set: &EvalSet) -> Result<Vec<Of<williams::Compared>>, Error> {
     Ok(williams::compare_all(set)?.into_iter().map(|pair| of(set, "pearson", pair)).collect())
 }
 
-/// What the test set holds, and how much of it is rated.
+/// Number of systems, documents and segments in the test set, and how many of them are rated.
 ///
 /// # Errors
 /// Files that cannot be read.
