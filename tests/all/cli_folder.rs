@@ -261,7 +261,9 @@ fn a_misspelt_name_is_refused_with_the_nearest() {
     let (code, text) = with("TRIBUNAL_MODLE", "x");
     assert!(code == 2 && text.contains("did you mean `TRIBUNAL_MODEL`?"), "{text}");
     let (code, text) = with("TRIBUNAL_OF_OUR_CLUSTER", "x");
-    assert!(code == 0 && !text.contains("TRIBUNAL_OF_OUR_CLUSTER"), "{text}");
+    assert!(code == 2 && text.contains("`TRIBUNAL_OF_OUR_CLUSTER`"), "{text}");
+    let (code, text) = with("TRIBUNAL_EMULATED_LATE", "x");
+    assert!(code == 0 && !text.contains("TRIBUNAL_EMULATED"), "{text}");
     for (toml, hint) in [("modle = 'x'", "did you mean `model`?"), ("[scroe]", "did you mean `[score]`?")] {
         fs::write(small.at("config.toml"), toml).unwrap();
         let (code, text) = with("TRIBUNAL_CONFIG", &small.at("config.toml").display().to_string());
