@@ -47,7 +47,7 @@ fn recorded_command(dir: &Path, run: &RunFile) -> Result<score::Args> {
 /// those that it had. Relative paths in it still start where the first command was given.
 #[must_use]
 pub fn command(run: &RunFile, given: &Spec, made: &Spec, out: &Path) -> Vec<String> {
-    let mut dropped = vec!["--out", "--shard", "--to-json", "--keep", "--device-memory"];
+    let mut dropped = vec!["--out", "--shard", "--keep", "--device-memory"];
     let mut added = vec!["--out".to_owned(), out.display().to_string()];
     if made.output.shard.is_some() {
         added.extend(["--shard".to_owned(), run.shard.clone()]);

@@ -62,7 +62,7 @@ pub struct Args {
 /// # Errors
 /// If the input is bad, the model cannot be run, or a language pair yields no confidence at all.
 pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    spare_runs(&args.out, None)?;
+    spare_runs(&args.out)?;
     invocation
         .writing
         .keeps("a calibration keeps nothing until it is done; the same command starts it again");

@@ -205,7 +205,7 @@ fn print_notes(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Result
 }
 
 fn build_set(args: &BuildArgs) -> Result<()> {
-    spare_runs(&args.out, None)?;
+    spare_runs(&args.out)?;
     let testset = TestSet::open(&args.testset, &args.pair)?;
     let set = match args.set.as_str() {
         "gen" => Set::Gen,

@@ -68,7 +68,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         bail!("`{}` is given twice\nhint: one run alone makes a page too", twice.display());
     }
     let page = args.out.clone().unwrap_or_else(|| beside(&args.runs[0]));
-    spare_runs(&page, None)?;
+    spare_runs(&page)?;
     let pairs = pairs(args)?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let how = Statistics { domains: &domains, resamples: args.resamples.max(1), seed: args.seed };

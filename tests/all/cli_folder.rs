@@ -212,15 +212,6 @@ fn a_folder_is_compared_by_its_own_files_alone() {
 }
 
 #[test]
-fn json_on_the_standard_output_stands_alone() {
-    let small = finished(&[]);
-    let mut score = small.score("out", &["--to-json", "/dev/stdout"]);
-    let output = score.output().unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(json.is_object(), "{json}");
-}
-
-#[test]
 fn shards_are_joined_with_all_their_calls() {
     let small = shards();
     let calls = small.read("2of2/calls.jsonl");

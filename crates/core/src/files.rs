@@ -99,12 +99,6 @@ pub fn is_stream(path: &Path) -> bool {
     matches!(place(path), Ok(Place::Stream | Place::Open(_)))
 }
 
-/// Returns true if [`write`] writes to the standard output, where nothing else may be printed then.
-#[must_use]
-pub fn is_stdout(path: &Path) -> bool {
-    descriptor::number(path) == Some(1)
-}
-
 /// Replaces a file of the program's own folder atomically: the content is either the old or the new one. A
 /// link is replaced, not followed. Data is first written to a freshly created temporary file with an
 /// unpredictable name.

@@ -10,17 +10,6 @@ use super::correlation::mean;
 use super::scores::Scores;
 use super::scores::units::{Joining, UnitScores};
 
-/// Treatment of a verdict that a metric does not have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MissingPolicy {
-    /// Leave that translation out of the comparison.
-    #[default]
-    Drop,
-    /// Give it the metric's lowest score on the test set.
-    Lowest,
-}
-
 /// Segment scores of both sides, systems x segments, one row per system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aligned {

@@ -1,5 +1,5 @@
 //! The translations that metrics are compared on: those that every metric scored, or, per metric, those that
-//! it scored. The others are counted; no gap is filled.
+//! it scored. The others are counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,8 @@ pub enum CoveragePolicy {
     Each,
     /// Those that it scored itself; system scores are the metric's and the raters' own, whatever it lacks.
     Official,
+    /// All that the raters scored: a metric gets its lowest score on the test set for those that it lacks.
+    Lowest,
 }
 
 /// Counts of the rated translations that all metrics scored, and of the others.

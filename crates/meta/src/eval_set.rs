@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::align::{Aligned, AlignedSystems, MissingPolicy};
+use super::align::{Aligned, AlignedSystems};
 use super::baselines::baselines;
 use super::coverage::{Common, CoveragePolicy, n_lacking};
 use super::gold::GoldSource;
@@ -61,9 +61,6 @@ impl EvalSet {
             metrics.extend(scores);
             other_references = others;
         }
-        if selection.missing == MissingPolicy::Lowest {
-            metrics = metrics.into_iter().map(|metric| metric.filled_with_lowest(&gold)).collect();
-        }
         let (mut common, mut compared) = (Common::default(), gold.clone());
         match selection.coverage {
             CoveragePolicy::Common => {
@@ -73,6 +70,9 @@ impl EvalSet {
             }
             CoveragePolicy::Each => metrics = metrics.into_iter().map(Scores::each_on_its_own).collect(),
             CoveragePolicy::Official => {}
+            CoveragePolicy::Lowest => {
+                metrics = metrics.into_iter().map(|metric| metric.filled_with_lowest(&gold)).collect();
+            }
         }
         for baseline in &selection.lexical {
             metrics.push(baseline.scores(&testset, rules.reference.as_deref())?);

@@ -54,7 +54,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
 }
 
 fn resampling(args: &Args) -> Resampling {
-    Resampling { resamples: args.resamples.max(1), block: None, seed: args.seed }
+    Resampling { resamples: args.resamples.max(1), seed: args.seed }
 }
 
 fn pair(first: &Input, second: &Input) -> Result<JudgeComparison> {

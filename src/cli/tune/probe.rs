@@ -79,7 +79,7 @@ pub(super) struct ReadingArgs {
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Write) -> Result<()> {
-    spare_runs(&args.out, None)?;
+    spare_runs(&args.out)?;
     let mut split = args.reading.data.split()?.of_systems(&args.reading.systems)?;
     if split.held_out.is_empty() {
         bail!("no document is held out, and a fit is measured on those; hint: `--hold-out 0.2`");

@@ -391,7 +391,7 @@ fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
     let mut set = TaskSet::named("mmad", &pairs).unwrap();
     set.tasks.truncate(1);
     set.beside.clear();
-    let resampling = Resampling { resamples: 10_000, block: None, seed: 0 };
+    let resampling = Resampling { resamples: 10_000, seed: 0 };
     let result = evaluate::run(&set, &[en_de, zh_en], Some(resampling)).unwrap();
     let found = result.tasks[0].contest.as_ref().unwrap().p_values();
     let plain = |name: &str| name.trim_end_matches("-refA").trim_end_matches("-src").to_owned();
@@ -435,7 +435,7 @@ fn known_mistakes_are_recognised() {
 fn significance_does_not_depend_on_the_number_of_threads() {
     let Some(en_de) = eval_set("en-de", &[]) else { return };
     let set = TaskSet::named("mmad", &["en-de".to_owned()]).unwrap();
-    let resampling = Resampling { resamples: 100, block: None, seed: 11 };
+    let resampling = Resampling { resamples: 100, seed: 11 };
     let eval_sets = [en_de];
     let on = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -205,7 +205,7 @@ fn coverage_notes(eval_set: &EvalSet) -> Vec<String> {
     let lp = eval_set.lp();
     for metric in eval_set.metrics.iter().filter(|metric| metric.n_filled > 0) {
         notes.push(format!(
-            "{lp} {}: {} without a score, given the metric's lowest (--missing lowest)",
+            "{lp} {}: {} without a score, given the metric's lowest (--coverage lowest)",
             metric.name,
             counted(metric.n_filled)
         ));
