@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use crate::{
         judges::{Settings, registry},
-        segment::Lang,
+        segment::lang::parse_pair,
         units::in_verdict_order,
     };
 
@@ -326,13 +326,7 @@ mod tests {
             system: system.into(),
             doc: doc.into(),
             seg,
-            src_lang: Lang::parse("en").unwrap(),
-            tgt_lang: Lang::parse("de").unwrap(),
-            source: format!("source {seg}"),
-            hypothesis: "x".repeat(seg * 7 % 50),
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            ..Segment::new(parse_pair("en-de").unwrap(), &format!("source {seg}"), &"x".repeat(seg * 7 % 50))
         }
     }
 

@@ -258,20 +258,14 @@ fn document<'a>(segment: &Outline<'a>) -> Document<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Lang;
+    use crate::segment::lang::parse_pair;
 
     fn segment(system: &str, doc: &str, seg: usize) -> Segment {
         Segment {
             system: system.into(),
             doc: doc.into(),
             seg,
-            src_lang: Lang::parse("en").unwrap(),
-            tgt_lang: Lang::parse("de").unwrap(),
-            source: format!("source {seg}"),
-            hypothesis: "x".into(),
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            ..Segment::new(parse_pair("en-de").unwrap(), &format!("source {seg}"), "x")
         }
     }
 

@@ -180,19 +180,13 @@ mod tests {
     /// Six systems' translations of `n_docs` documents of seven segments; the fourth of the first one is
     /// missing.
     fn documents(n_docs: usize) -> Vec<Document> {
-        let (src_lang, tgt_lang) = parse_pair("zh-en").unwrap();
+        let pair = parse_pair("zh-en").unwrap();
         let rated = |system: &str, doc: &str, seg: usize| {
             let segment = Segment {
                 system: system.into(),
                 doc: doc.into(),
                 seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: format!("源{seg}。"),
-                hypothesis: format!("Segment {seg}."),
-                reference: None,
-                domain: None,
-                reference_kind: None,
+                ..Segment::new(pair.clone(), &format!("源{seg}。"), &format!("Segment {seg}."))
             };
             let error = ErrorSpan {
                 start: Some(0),

@@ -307,21 +307,10 @@ mod tests {
     const N: usize = 5;
 
     fn seen(pair: &str, texts: &[(&str, &str)]) -> MixedUp {
-        let (src_lang, tgt_lang) = crate::segment::lang::parse_pair(pair).unwrap();
+        let pair = crate::segment::lang::parse_pair(pair).unwrap();
         let mut seen = MixedUp::default();
         for (seg, (source, hypothesis)) in texts.iter().enumerate() {
-            seen.add(&Segment {
-                system: "a".into(),
-                doc: String::new(),
-                seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: (*source).into(),
-                hypothesis: (*hypothesis).into(),
-                reference: None,
-                domain: None,
-                reference_kind: None,
-            });
+            seen.add(&Segment { system: "a".into(), seg, ..Segment::new(pair.clone(), source, hypothesis) });
         }
         seen
     }
@@ -410,18 +399,11 @@ mod tests {
         for row in rows {
             let [src_lang, tgt_lang, source, hypothesis] =
                 row.split('\t').collect::<Vec<_>>().try_into().expect("a row has four fields");
-            let mut segment = Segment {
-                system: "a".into(),
-                doc: String::new(),
-                seg: 0,
-                src_lang: Lang::parse(src_lang).unwrap(),
-                tgt_lang: Lang::parse(tgt_lang).unwrap(),
-                source: source.into(),
-                hypothesis: hypothesis.into(),
-                reference: None,
-                domain: None,
-                reference_kind: None,
-            };
+            let mut segment = Segment::new(
+                (Lang::parse(src_lang).unwrap(), Lang::parse(tgt_lang).unwrap()),
+                source,
+                hypothesis,
+            );
             let reason = untranslated::of(&segment).map(|found| found.reason(&segment.tgt_lang));
             called.extend(reason.map(|reason| format!("{tgt_lang}: {hypothesis}: {reason}")));
             let mut file = MixedUp::default();
