@@ -23,9 +23,10 @@ pub(super) use multiply::inputs;
 pub(super) use norm::Add;
 pub use values::{Queries, Values};
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use parking_lot::Mutex;
 
 use super::{
     Error, Gpu,
@@ -182,11 +183,6 @@ impl Cuda {
         unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
     }
 
-    /// The way of weights to the device.
-    fn upload(&self) -> MutexGuard<'_, WeightUpload> {
-        self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The address of the step's numbers.
     fn numbers(&self) -> Result<u64, Error> {
         self.slot(Slot::Numbers, 4 * self.plan.numbers.values.len())
@@ -227,23 +223,23 @@ impl Backend for Cuda {
     type DeltaNet = DeltaNet;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
-        Ok(self.upload().floats(&values)?)
+        Ok(self.weight_upload.lock().floats(&values)?)
     }
 
     fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table> {
-        Table::load(weights, name, shape, self.shard, &mut self.upload())
+        Table::load(weights, name, shape, self.shard, &mut self.weight_upload.lock())
     }
 
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear> {
         let delta_net = self.config.delta_net.as_ref();
-        let linear = Linear::load(weights, matrices, self.shard, delta_net, &mut self.upload())?;
+        let linear = Linear::load(weights, matrices, self.shard, delta_net, &mut self.weight_upload.lock())?;
         self.add_linear(&linear);
         Ok(linear)
     }
 
     fn experts(&self, weights: &Weights, module: &str, experts: &config::Experts) -> Result<Self::Experts> {
         let shape = (experts, self.config.hidden);
-        let experts = Experts::load(weights, module, shape, self.shard, &mut self.upload())?;
+        let experts = Experts::load(weights, module, shape, self.shard, &mut self.weight_upload.lock())?;
         self.add_experts(&experts);
         Ok(experts)
     }
@@ -260,7 +256,7 @@ impl Backend for Cuda {
 
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<()> {
         self.forget_recordings(); // they name a table that moves
-        to.adapters.push(parts, &to.outputs, &mut self.upload())?;
+        to.adapters.push(parts, &to.outputs, &mut self.weight_upload.lock())?;
         self.adapts(to);
         Ok(())
     }

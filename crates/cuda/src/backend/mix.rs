@@ -45,7 +45,7 @@ impl Cuda {
     pub(super) fn delta_net_weights(&self, weights: &DeltaNetWeights) -> Result<DeltaNet> {
         let missing = || model::Error::Step("recurrent layers of a model without any".into());
         let own = self.config.delta_net.as_ref().ok_or_else(missing)?;
-        let upload = &mut self.upload();
+        let upload = &mut self.weight_upload.lock();
         Ok(DeltaNet::new(weights, (self.shard, own), upload)?)
     }
 

@@ -1,7 +1,5 @@
 //! Cache, states, buffers and logits of a GPU, as the engine reserves and reads them.
 
-use std::sync::PoisonError;
-
 use super::{
     super::{
         Error,
@@ -59,7 +57,7 @@ impl Runtime for Cuda {
         self.here()?;
         let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
         self.make(extent)?;
-        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let upload = self.weight_upload.get_mut();
         for rope in std::iter::once(&mut self.angles).chain(&mut self.sliding_angles) {
             rope.make(most.context, upload)?;
         }
