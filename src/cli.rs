@@ -210,11 +210,11 @@ const ALL: &str = "--help-all";
 
 /// Replaces underscores by hyphens in the names of options.
 fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsString> {
-    let mut rest = false;
+    let mut is_literal = false;
     let mut one = |arg: OsString| {
-        rest |= arg == "--";
+        is_literal |= arg == "--";
         match arg.to_str() {
-            Some(text) if !rest => hyphenated(text).into(),
+            Some(text) if !is_literal => hyphenated(text).into(),
             _ => arg,
         }
     };

@@ -191,9 +191,9 @@ fn scale_of_raters(records: &[Record]) -> Result<Scale> {
 fn checked(args: &Args) -> Result<ExitCode> {
     match &args.testset {
         Some(task) if args.format == Format::Wmt26 && !files::is_stream(&args.out) => {
-            let mut said = Vec::new();
-            let code = super::submission::check(task, &args.out, Printed::default(), &mut said)?;
-            String::from_utf8_lossy(&said).lines().for_each(|line| say!("{line}"));
+            let mut report = Vec::new();
+            let code = super::submission::check(task, &args.out, Printed::default(), &mut report)?;
+            String::from_utf8_lossy(&report).lines().for_each(|line| say!("{line}"));
             Ok(code)
         }
         _ => Ok(ExitCode::SUCCESS),

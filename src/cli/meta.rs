@@ -247,6 +247,6 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<EvalSet>> {
 
 fn brought_for(one: &Brought, lp: &str) -> bool {
     let pattern = one.pattern.replace("{lp}", lp);
-    let there = |level: &str| std::path::Path::new(&pattern.replace("{level}", level)).exists();
-    pattern.contains("{system}") || there("seg") || there("sys")
+    let exists = |level: &str| std::path::Path::new(&pattern.replace("{level}", level)).exists();
+    pattern.contains("{system}") || exists("seg") || exists("sys")
 }

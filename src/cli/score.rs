@@ -100,8 +100,8 @@ pub fn judge(
 /// Note that a new run is about to be written among other files.
 fn other_files(out: &Path) -> Option<String> {
     let is_run = out.join("run.json").exists();
-    let there = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
-    let names = there.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let entries = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
+    let names = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     let first = names.first()?;
@@ -122,9 +122,9 @@ fn finished(args: &Args, outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
         }
     }
     warn(outcome);
-    let kept = args.keep.write(outcome)?;
-    if let Some(kept) = kept.filter(|_| !args.run.quiet) {
-        say!("{kept}");
+    let note = args.keep.write(outcome)?;
+    if let Some(note) = note.filter(|_| !args.run.quiet) {
+        say!("{note}");
     }
     let detail = if args.run.only_system { Detail::Systems } else { Detail::Units };
     print(outcome, args.run.printed, detail, out)

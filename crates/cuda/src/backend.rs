@@ -103,12 +103,12 @@ impl Cuda {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
+    pub(super) fn sharded(gpu: &Gpu, config: &Config, shard: Shard) -> Result<Self, Error> {
         let computes = |dims: usize| dims <= tiles::MOST_DIMS && dims.is_multiple_of(16);
-        if let Some(heads) = whole.attentions().find(|heads| !computes(heads.head_dim)) {
+        if let Some(heads) = config.attentions().find(|heads| !computes(heads.head_dim)) {
             return Err(Error::Heads { dims: heads.head_dim, most: tiles::MOST_DIMS });
         }
-        whole.delta_net.as_ref().map(delta_net::rule).transpose()?;
+        config.delta_net.as_ref().map(delta_net::rule).transpose()?;
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
         // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by
@@ -120,12 +120,12 @@ impl Cuda {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             arena: None,
             prepared: false,
-            extra: Mutex::new(Extra { shard: shard.buffers(whole), ..Extra::default() }),
+            extra: Mutex::new(Extra { shard: shard.buffers(config), ..Extra::default() }),
             cache: None,
             n_blocks: 0,
             states: None,
-            angles: rope_table(&whole.full),
-            sliding_angles: whole.sliding.as_ref().filter(|_| whole.has_sliding_angles()).map(rope_table),
+            angles: rope_table(&config.full),
+            sliding_angles: config.sliding.as_ref().filter(|_| config.has_sliding_angles()).map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
             graphs: (gpu.graphs && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
@@ -133,7 +133,7 @@ impl Cuda {
             logits: None,
             noted: tail::Noted::default(),
             staging: Mutex::new(tail::Staging::new(context)?),
-            config: shard.config(whole),
+            config: shard.config(config),
             shard,
             gpu: gpu.clone(),
             own: gpu.clone(),

@@ -224,10 +224,12 @@ impl Kernels {
         };
         // As much dynamic shared memory as the device has beside the kernel's own. Without this a block may
         // have 48 KiB in all.
-        let own = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let static_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is loaded.
-        unsafe { result::function::set_function_attribute(function, most, self.shared_bytes - own) }?;
+        unsafe {
+            result::function::set_function_attribute(function, most, self.shared_bytes - static_bytes)
+        }?;
         let mut parameters = Vec::new();
         let (mut offset, mut size) = (0, 0);
         // SAFETY: the driver writes two numbers, and returns an error for a parameter that does not exist.

@@ -114,10 +114,11 @@ impl Aligned {
     /// Segments with both scores for every system that has any.
     #[must_use]
     pub fn common_segments(&self) -> Vec<usize> {
-        let there = |system: usize, segment: usize| self.cell(system, segment).is_some();
-        let with_any = (0..self.n_systems()).filter(|system| (0..self.n_segments).any(|s| there(*system, s)));
+        let is_scored = |system: usize, segment: usize| self.cell(system, segment).is_some();
+        let with_any =
+            (0..self.n_systems()).filter(|system| (0..self.n_segments).any(|s| is_scored(*system, s)));
         let systems: Vec<usize> = with_any.collect();
-        let is_common = |segment: &usize| systems.iter().all(|system| there(*system, *segment));
+        let is_common = |segment: &usize| systems.iter().all(|system| is_scored(*system, *segment));
         (0..self.n_segments).filter(|segment| !systems.is_empty() && is_common(segment)).collect()
     }
 

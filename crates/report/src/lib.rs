@@ -136,6 +136,6 @@ fn number(value: Option<f64>) -> String {
 
 /// `3 verdicts`, `1 verdict`.
 #[must_use]
-pub fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+pub fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

@@ -55,8 +55,8 @@ pub fn groups<S: Segments + ?Sized>(
         Grouping::Source => sources(segments),
     };
     let group = |members: Vec<usize>| {
-        let wanted = (0..members.len()).filter(|&at| selection.wants(members[at])).collect();
-        Group { members: members.into(), wanted, is_apart: false }
+        let positions = (0..members.len()).filter(|&at| selection.wants(members[at])).collect();
+        Group { members: members.into(), wanted: positions, is_apart: false }
     };
     all.into_iter().map(group).filter(|group| !group.wanted.is_empty()).collect()
 }

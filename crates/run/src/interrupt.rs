@@ -38,8 +38,8 @@ impl fmt::Display for RunStatus {
 
 impl Writing {
     /// Sets the message about what an interruption retains.
-    pub fn keeps(&self, what: impl Into<String>) {
-        self.lock().retained = Some(what.into());
+    pub fn keeps(&self, message: impl Into<String>) {
+        self.lock().retained = Some(message.into());
     }
 
     /// Locks the files: waits until no write is in progress, and blocks further ones.

@@ -160,7 +160,7 @@ impl Selection {
     }
 
     fn from_flags(is_wanted: &[bool]) -> Self {
-        if is_wanted.iter().all(|wanted| *wanted) {
+        if is_wanted.iter().all(|flag| *flag) {
             return Self::All;
         }
         Self::Only((0..is_wanted.len()).filter(|&idx| is_wanted[idx]).collect())
@@ -207,8 +207,8 @@ impl Selection {
     /// The selected segments alone, for work that needs no context.
     #[must_use]
     pub fn of_segments(&self, segments: Vec<Segment>) -> Vec<Segment> {
-        let wanted = segments.into_iter().enumerate().filter(|(idx, _)| self.wants(*idx));
-        wanted.map(|(_, segment)| segment).collect()
+        let selected = segments.into_iter().enumerate().filter(|(idx, _)| self.wants(*idx));
+        selected.map(|(_, segment)| segment).collect()
     }
 }
 

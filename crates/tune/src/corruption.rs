@@ -189,9 +189,9 @@ impl<'a> Pools<'a> {
             (0..=2, _) => (if draws.below(3) > 0 { first } else { words[half..].join(" ") }, HALF, "half"),
             _ => {
                 let missing = draws.below(sentences.len());
-                let rest: Vec<&str> =
+                let remaining: Vec<&str> =
                     sentences.iter().enumerate().filter(|(i, _)| *i != missing).map(|(_, s)| *s).collect();
-                (rest.join(" "), SENTENCE, "sentence")
+                (remaining.join(" "), SENTENCE, "sentence")
             }
         }
     }

@@ -102,7 +102,8 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
 
 /// The systems that every input has.
 fn in_all(inputs: &[Input]) -> Vec<String> {
-    let Some((first, rest)) = inputs.split_first() else { return Vec::new() };
-    let in_rest = |system: &&String| rest.iter().all(|input| input.judgements.systems.contains_key(*system));
+    let Some((first, others)) = inputs.split_first() else { return Vec::new() };
+    let in_rest =
+        |system: &&String| others.iter().all(|input| input.judgements.systems.contains_key(*system));
     first.judgements.systems.keys().filter(in_rest).cloned().collect()
 }

@@ -83,10 +83,10 @@ impl Runtime for Cuda {
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
         let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
-        let asked: Vec<(usize, u32)> =
+        let requested: Vec<(usize, u32)> =
             known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
-        let mut logprobs = Vec::with_capacity(asked.len());
-        for some in asked.chunks(self.logprobs_at_once()) {
+        let mut logprobs = Vec::with_capacity(requested.len());
+        for some in requested.chunks(self.logprobs_at_once()) {
             let Some(logits) = self.logits else { break };
             let choices = self.choose(logits, &Wants::for_logprobs(some))?;
             logprobs.extend(choices.into_iter().map(|choice| choice.map(|choice| choice.logprob)));

@@ -216,8 +216,8 @@ fn coverage_notes(eval_set: &EvalSet) -> Vec<String> {
         return notes;
     }
     for metric in eval_set.metrics.iter().filter(|metric| metric.units.is_none()) {
-        let Ok(Some(own)) = eval_set.own_segments(metric) else { continue };
-        let coverage = own.coverage();
+        let Ok(Some(segments_of_metric)) = eval_set.own_segments(metric) else { continue };
+        let coverage = segments_of_metric.coverage();
         if coverage.missing > 0 {
             notes.push(format!(
                 "{lp} {}: {} of {} without a score, not counted for it (--coverage each)",
