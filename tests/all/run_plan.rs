@@ -122,7 +122,7 @@ fn a_trial_that_is_stopped_says_what_it_knows() {
     let task = Task { panel: &panel, judge, segments, signature };
     let trial = task.trial(&config, Duration::from_hours(1), None).unwrap();
     assert!(trial.is_cut && trial.expected.is_none() && trial.seconds_left.is_none(), "{trial:?}");
-    assert_eq!((trial.judged, trial.kept, model.asked.load(Ordering::SeqCst)), (0, 0, 0));
+    assert_eq!((trial.judged, trial.n_kept, model.asked.load(Ordering::SeqCst)), (0, 0, 0));
 }
 
 /// However little time there is, one group is judged; the run goes on from there, to the same verdicts.
@@ -137,7 +137,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     let plan = plan(&panel(), &Chain::judge(), Calls { least: 1, typical: 3, most: 9 }, &input);
     let (tried, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let least = trial(&panel(), &Chain::judge(), &input, tried.path(), Duration::ZERO);
-    assert_eq!((least.groups, least.judged, least.kept), (8, 1, 1));
+    assert_eq!((least.groups, least.judged, least.n_kept), (8, 1, 1));
     assert!(least.seconds_left.is_some_and(|seconds| seconds > 0.0), "{least:?}");
     let outcome = run(&panel(), &Chain::judge(), &input, whole.path());
     let expected = least.expected.unwrap();
@@ -157,7 +157,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     ");
 
     let more = trial(&panel(), &Chain::judge(), &input, tried.path(), Duration::from_hours(1));
-    assert_eq!((more.judged, more.kept, more.seconds_left), (7, 8, Some(0.0)));
+    assert_eq!((more.judged, more.n_kept, more.seconds_left), (7, 8, Some(0.0)));
     let resumed = run(&panel(), &Chain::judge(), &input, tried.path());
     assert_eq!(resumed.resumed, 8);
     let read = |dir: &tempfile::TempDir| std::fs::read(dir.path().join("verdicts.jsonl")).unwrap();

@@ -78,7 +78,7 @@ impl Card {
     }
 
     fn broken(&self, snapshot: &Path, complaint: String) -> Error {
-        Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), what: complaint }
+        Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), problem: complaint }
     }
 
     /// The files of a snapshot in a folder and its subfolders. Links lead to files of the same cache, whose

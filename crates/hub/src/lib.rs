@@ -189,10 +189,10 @@ pub enum Error {
     )]
     NotCached { name: String, folder: PathBuf, cache: PathBuf },
     #[error(
-        "the hub's cache has `{name}` in `{}`, but {what}\nhint: download it again on a connected machine: `hf download {}`",
+        "the hub's cache has `{name}` in `{}`, but {problem}\nhint: download it again on a connected machine: `hf download {}`",
         snapshot.display(), repository(name)
     )]
-    Cached { name: String, snapshot: PathBuf, what: String },
+    Cached { name: String, snapshot: PathBuf, problem: String },
     #[error(
         "`{name}` {reason}\nhint: `hf:{}:QUANT`, where QUANT is a part of one file's name (`Q4_K_M`)",
         repository(name)

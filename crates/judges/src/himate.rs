@@ -251,8 +251,9 @@ impl HiMate {
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         check_options(options)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
-        let own = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
-        let mut files = [&own, evaluation::FILES, answer::FILES, reflection::FILES, dialogue::FILES].concat();
+        let prompts = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
+        let mut files =
+            [&prompts, evaluation::FILES, answer::FILES, reflection::FILES, dialogue::FILES].concat();
         let shots_file = settings.has_shots(*options.has_shots)?.then_some(SHOTS);
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
@@ -335,17 +336,17 @@ impl HiMate {
             return Ok(None);
         }
         let is_unsure = compared.confidence <= limit;
-        let kept = if self.stages == Stages::Discussion && is_unsure {
-            let kept = task.stage(|task| self.discuss(task, &found, &reflection))?;
-            task.count(if kept.is_some() { "discussed-and-kept" } else { "discussed-and-denied" });
-            kept
+        let discussed = if self.stages == Stages::Discussion && is_unsure {
+            let discussed = task.stage(|task| self.discuss(task, &found, &reflection))?;
+            task.count(if discussed.is_some() { "discussed-and-kept" } else { "discussed-and-denied" });
+            discussed
         } else {
             task.count("confirmed");
             Some(found)
         };
-        let Some(kept) = kept else { return Ok(None) };
-        let kept = task.stage(|task| self.locate(task, kept.clone()))?;
-        let error = to_error(&kept, &task.subtype.path);
+        let Some(discussed) = discussed else { return Ok(None) };
+        let discussed = task.stage(|task| self.locate(task, discussed.clone()))?;
+        let error = to_error(&discussed, &task.subtype.path);
         Ok(Some(ErrorSpan { confidence: Some(compared.probability), ..error }))
     }
 
@@ -465,8 +466,8 @@ fn to_error(found: &Finding, category: &str) -> ErrorSpan {
 
 /// A severity as the prompts write it.
 fn capitalised(severity: mqm::Severity) -> String {
-    let (first, rest) = severity.name().split_at(1);
-    first.to_uppercase() + rest
+    let (first, tail) = severity.name().split_at(1);
+    first.to_uppercase() + tail
 }
 
 /// Rejects options that do not go together.
@@ -476,10 +477,11 @@ fn capitalised(severity: mqm::Severity) -> String {
 pub fn check_options(options: &Options) -> Result<(), setup::Error> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
     let has_discussion = *options.stages == Stages::Discussion;
-    let given = [("threshold", options.threshold.is_given), ("calibration", options.calibration.is_given)];
-    let given: Vec<&str> =
-        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
-    match given[..] {
+    let options_given =
+        [("threshold", options.threshold.is_given), ("calibration", options.calibration.is_given)];
+    let options_given: Vec<&str> =
+        options_given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
+    match options_given[..] {
         [name, ..] if !has_discussion => conflict(format!(
             "`{name}` says what is discussed, but `stages={}` has no discussion; hint: leave one of them out",
             options.stages.text

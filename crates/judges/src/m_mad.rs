@@ -425,8 +425,8 @@ impl MMad {
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);
-        let asked = panel.question(chat, form, max_tokens);
-        panel.ask_until(question.role, &question.step, &asked, Retry::AGENT, read)
+        let request = panel.question(chat, form, max_tokens);
+        panel.ask_until(question.role, &question.step, &request, Retry::AGENT, read)
     }
 
     fn written(&self, annotations: &[Annotation]) -> String {
@@ -477,8 +477,8 @@ fn check_options(options: &Options) -> Result<(), setup::Error> {
         ("rounds", options.rounds.is_given),
         ("undecided", options.undecided.is_given),
     ];
-    let given = about_debates.into_iter().find(|(_, is_given)| *is_given);
-    if let (Some((name, _)), Some(Skipped::Stage2)) = (given, *options.skip) {
+    let debate_option = about_debates.into_iter().find(|(_, is_given)| *is_given);
+    if let (Some((name, _)), Some(Skipped::Stage2)) = (debate_option, *options.skip) {
         return conflict(&format!(
             "`{name}` is an option of stage 2, which `skip=stage2` leaves out; hint: leave out one of them"
         ));

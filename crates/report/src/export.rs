@@ -135,10 +135,10 @@ pub enum Error {
     )]
     Mark { system: String, seg: usize, mark: &'static str },
     #[error(
-        "`{name}` cannot be the name of a {what} in files of mt-metrics-eval\nhint: use letters, digits, {}",
-        if *what == "metric" { "`-`, `_` and `+`, as in `--name tribunal-fsp`" } else { "`_` and `+`, as in `--reference refA`" }
+        "`{name}` cannot be the name of a {noun} in files of mt-metrics-eval\nhint: use letters, digits, {}",
+        if *noun == "metric" { "`-`, `_` and `+`, as in `--name tribunal-fsp`" } else { "`_` and `+`, as in `--reference refA`" }
     )]
-    Name { name: String, what: &'static str },
+    Name { name: String, noun: &'static str },
     #[error(
         "{} of `{system}` has two verdicts (documents `{a}` and `{b}`), so ids do not number the test set\nhint: judge \
          with `--testset`, or number `seg_id` through the whole test set",
@@ -163,10 +163,10 @@ pub enum Error {
     )]
     Place { system: String, doc: String, seg: Option<usize>, start: usize, end: usize, n: usize },
     #[error(
-        "the {what}s {first:?} and {second:?} would both be written as {written:?}\nhint: export to ratings, csv or parquet, \
+        "the {noun}s {first:?} and {second:?} would both be written as {written:?}\nhint: export to ratings, csv or parquet, \
          which hold any name"
     )]
-    Names { what: &'static str, first: String, second: String, written: String },
+    Names { noun: &'static str, first: String, second: String, written: String },
     #[error("{} of `{system}` is beyond the test set, which has {n} segments for {lp}", numbered(*seg))]
     Beyond { system: String, seg: usize, n: usize, lp: String },
     #[error(

@@ -202,9 +202,9 @@ impl InputId {
         }
         let selected = match selection {
             Selection::All => None,
-            Selection::Only(wanted) => {
-                hash.update(json_lines(std::slice::from_ref(wanted)));
-                Some(wanted.len())
+            Selection::Only(chosen) => {
+                hash.update(json_lines(std::slice::from_ref(chosen)));
+                Some(chosen.len())
             }
         };
         let (segments, systems) = (segments.n_segments(), systems.len());

@@ -217,7 +217,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
     fn rehearse(&self, group: &Group, end: Option<Instant>) -> Result<Tally, Error> {
         let members = group.read(self.segments)?;
         let mut tally = Tally::default();
-        let questions = (self.rehearse)(self.judge, &self.panel.wanting(&group.wanted), &members, end);
+        let questions = (self.rehearse)(self.judge, &self.panel.wanting(&group.judged), &members, end);
         let n_questions = questions.len();
         for (n_counted, question) in questions.into_iter().enumerate() {
             if n_counted > 0 && end.is_some_and(|end| Instant::now() >= end) {

@@ -171,7 +171,7 @@ impl Selection {
     pub fn wants(&self, idx: usize) -> bool {
         match self {
             Self::All => true,
-            Self::Only(wanted) => wanted.contains(&idx),
+            Self::Only(chosen) => chosen.contains(&idx),
         }
     }
 
@@ -179,9 +179,9 @@ impl Selection {
     /// all.
     #[must_use]
     pub fn ranges(&self) -> Option<Vec<[usize; 2]>> {
-        let Self::Only(wanted) = self else { return None };
+        let Self::Only(chosen) = self else { return None };
         let mut ranges: Vec<[usize; 2]> = Vec::new();
-        for &position in wanted {
+        for &position in chosen {
             match ranges.last_mut().filter(|range| range[1] == position) {
                 Some(range) => range[1] += 1,
                 None => ranges.push([position, position + 1]),
@@ -278,8 +278,8 @@ mod tests {
     }
 
     fn chosen(segments: &[Segment], selection: &Selection) -> Vec<(String, String, usize)> {
-        let wanted = (0..segments.len()).filter(|&idx| selection.wants(idx)).map(|idx| &segments[idx]);
-        wanted.map(|s| (s.system.clone(), s.doc.clone(), s.seg)).collect()
+        let chosen = (0..segments.len()).filter(|&idx| selection.wants(idx)).map(|idx| &segments[idx]);
+        chosen.map(|s| (s.system.clone(), s.doc.clone(), s.seg)).collect()
     }
 
     #[test]

@@ -90,7 +90,9 @@ impl Input {
         let (first, second) = (self.signature.as_ref()?, other.signature.as_ref()?);
         let value = |value: Option<String>| value.map_or_else(|| "nothing".into(), |v| format!("`{v}`"));
         let differences = second.differences(first).into_iter();
-        Some(differences.map(|d| (d.key, format!("{} and {}", value(d.there), value(d.here)))).collect())
+        Some(
+            differences.map(|d| (d.key, format!("{} and {}", value(d.recorded), value(d.present)))).collect(),
+        )
     }
 }
 

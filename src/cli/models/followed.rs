@@ -27,7 +27,7 @@ pub struct Followed {
 /// A file that arrives without a bar.
 struct Arriving {
     size: Option<u64>,
-    there: u64,
+    n_present: u64,
     /// Parts that a line has been printed for.
     parts: u64,
     last: Instant,
@@ -36,23 +36,23 @@ struct Arriving {
 impl Arriving {
     fn new(size: Option<u64>, n_present: u64) -> Self {
         let parts = size.map_or(0, |size| n_present * PARTS / size.max(1));
-        Self { size, there: n_present, parts, last: Instant::now() }
+        Self { size, n_present, parts, last: Instant::now() }
     }
 
     /// Counts bytes and returns the progress text that is due, if any. The end of a file is reported
     /// elsewhere.
     fn advance(&mut self, n_bytes: u64) -> Option<String> {
-        self.there += n_bytes;
-        let parts = self.size.map_or(0, |size| self.there * PARTS / size.max(1));
+        self.n_present += n_bytes;
+        let parts = self.size.map_or(0, |size| self.n_present * PARTS / size.max(1));
         let is_due = parts > self.parts || self.last.elapsed() >= SILENCE;
-        if !is_due || self.size == Some(self.there) {
+        if !is_due || self.size == Some(self.n_present) {
             return None;
         }
         (self.parts, self.last) = (parts, Instant::now());
-        let present = files::size(self.there);
+        let present = files::size(self.n_present);
         Some(self.size.map_or_else(
             || format!("  {present}"),
-            |size| format!("  {present} of {} ({}%)", files::size(size), self.there * 100 / size.max(1)),
+            |size| format!("  {present} of {} ({}%)", files::size(size), self.n_present * 100 / size.max(1)),
         ))
     }
 }
@@ -122,8 +122,8 @@ impl Watch for Followed {
 mod tests {
     use super::*;
 
-    fn lines(size: Option<u64>, there: u64, pieces: &[u64]) -> Vec<String> {
-        let mut file = Arriving::new(size, there);
+    fn lines(size: Option<u64>, n_present: u64, pieces: &[u64]) -> Vec<String> {
+        let mut file = Arriving::new(size, n_present);
         pieces.iter().filter_map(|piece| file.advance(*piece)).collect()
     }
 

@@ -88,7 +88,7 @@ fn text(forecast: &Forecast, has_memory: bool, out: &mut dyn Write) -> Result<()
 fn json(forecast: &Forecast) -> Value {
     let Plan { segments, groups, counted, units, least, most, longest_prompt, longest_call, .. } =
         &forecast.plan;
-    let Trial { judged, kept: n_kept, seconds_left, .. } = &forecast.trial;
+    let Trial { judged, n_kept, seconds_left, .. } = &forecast.trial;
     let expected = &forecast.expected;
     let amount = |amount: &Amount| {
         let Amount { calls, prompt_tokens, distinct_tokens, answer_tokens } = amount;

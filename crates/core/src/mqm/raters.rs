@@ -65,8 +65,8 @@ pub enum Error {
     NoPair(PathBuf),
     #[error("`{path}`, entry {entry} of the campaign `{campaign}`: {reason}")]
     Entry { path: PathBuf, campaign: String, entry: usize, reason: String },
-    #[error("`{path}` has no rating of `{pair}`\nhint: its ratings are of {there}; choose one of them")]
-    OtherPairs { path: PathBuf, pair: String, there: String },
+    #[error("`{path}` has no rating of `{pair}`\nhint: its ratings are of {listed}; choose one of them")]
+    OtherPairs { path: PathBuf, pair: String, listed: String },
     #[error("`{0}` holds no rating")]
     Nothing(PathBuf),
 }

@@ -119,13 +119,13 @@ pub struct MixedUp {
 /// Reason for rejecting an input: a file is certainly in another language than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    what: String,
+    complaint: String,
     hint: String,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nhint: {}", self.what, self.hint)
+        write!(f, "{}\nhint: {}", self.complaint, self.hint)
     }
 }
 
@@ -168,7 +168,7 @@ impl MixedUp {
             if let Some(found) = pair.sources.certain() {
                 let complaint = format!("the sources of `{src}-{tgt}` are in {found}{}", not(found, src));
                 let hint = format!("give the sources in {}, or the right pair (`-l`)", src.name());
-                return Err(Refusal { what: complaint, hint });
+                return Err(Refusal { complaint, hint });
             }
         }
         Ok(())
@@ -219,10 +219,7 @@ impl SystemStats {
                 "the translation `{system}` is the source itself in {} of {} segments",
                 self.copies, self.n
             );
-            return Some(Refusal {
-                what: complaint,
-                hint: format!("give the translations into {}", tgt.name()),
-            });
+            return Some(Refusal { complaint, hint: format!("give the translations into {}", tgt.name()) });
         }
         if let (Some(sources), Some(found)) =
             (sources.certain_by_script(src), self.translations.certain_by_script(tgt))
@@ -235,15 +232,15 @@ impl SystemStats {
             );
             let hint =
                 format!("give the files the other way round, or name the languages so: `-l {tgt}-{src}`");
-            return Some(Refusal { what: complaint, hint });
+            return Some(Refusal { complaint, hint });
         }
         if let Some(found) = self.translations.certain() {
             let complaint = format!("the translations of `{system}` are in {found}{}", not(found, tgt));
             let hint = format!("give the translations into {}, or the right pair (`-l`)", tgt.name());
-            return Some(Refusal { what: complaint, hint });
+            return Some(Refusal { complaint, hint });
         }
         self.lines.shift(shifted::CERTAIN).map(|shift| Refusal {
-            what: format!("the translations of `{system}` stand {} their sources", shifted_by(shift)),
+            complaint: format!("the translations of `{system}` stand {} their sources", shifted_by(shift)),
             hint: "look for a line that is missing or too many in one of the files".to_owned(),
         })
     }

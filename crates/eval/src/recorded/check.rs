@@ -98,7 +98,7 @@ fn fields(run: &RunFile, present: &Signature) -> Vec<Difference> {
     differences
         .map(|d| {
             let subject = format!("the signature's field `{}`", d.key);
-            Difference::new("run.json", &subject, &named(d.there), &named(d.here))
+            Difference::new("run.json", &subject, &named(d.recorded), &named(d.present))
         })
         .collect()
 }

@@ -89,8 +89,8 @@ pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>
     let Choice { granularity, n, .. } = choice;
     let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
     let find = |name: &str| {
-        let (pair, rest) = name.split_once(':')?;
-        let (doc, system) = rest.rsplit_once(':')?;
+        let (pair, tail) = name.split_once(':')?;
+        let (doc, system) = tail.rsplit_once(':')?;
         rated_part(documents.get(&(pair.into(), system.into(), doc.into()))?)
     };
     match from {

@@ -389,9 +389,9 @@ impl Side {
 fn says_yes(answer: &str) -> Option<bool> {
     let answer = answer.to_lowercase();
     let words = answer.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-    let mut said = words.enumerate().filter(|(_, word)| matches!(*word, "yes" | "no"));
-    let (at, first) = said.next()?;
-    let is_clear = at == 0 || said.all(|(_, word)| word == first);
+    let mut yes_or_no = words.enumerate().filter(|(_, word)| matches!(*word, "yes" | "no"));
+    let (at, first) = yes_or_no.next()?;
+    let is_clear = at == 0 || yes_or_no.all(|(_, word)| word == first);
     is_clear.then_some(first == "yes")
 }
 

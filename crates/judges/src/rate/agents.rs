@@ -210,12 +210,12 @@ impl Session<'_> {
     pub(super) fn evaluate(&mut self, round: usize, request: EvaluateRequest) -> Result<Value, Error> {
         let notes =
             if self.judge.is_strict() { self.memory.log() } else { request.notes.unwrap_or_default() };
-        let asked = (notes, request.instruction.unwrap_or_default());
-        if self.asked.contains(&asked) {
+        let notes_and_instruction = (notes, request.instruction.unwrap_or_default());
+        if self.asked.contains(&notes_and_instruction) {
             let reason = "the same notes and instruction were evaluated before, so the answer is the same";
             return Ok(json!({ "skipped": reason }));
         }
-        let (notes, instruction) = &asked;
+        let (notes, instruction) = &notes_and_instruction;
         let Segment { source, hypothesis, .. } = self.segment;
         let values = json!({
             "source": source, "target": hypothesis, "notes": notes, "instruction": instruction,
@@ -236,7 +236,7 @@ impl Session<'_> {
         if self.judge.config.expected {
             evaluation.expected_score = Some(expected_score(self.panel, stages::EXPECT.round(round), &chat)?);
         }
-        self.asked.push(asked);
+        self.asked.push(notes_and_instruction);
         let response = json!(evaluation);
         self.judged = Some(self.after(evaluation));
         Ok(response)

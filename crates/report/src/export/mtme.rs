@@ -60,7 +60,7 @@ fn check_name(name: &str, noun: &'static str, also: &str) -> Result<(), Error> {
     if !name.is_empty() && name.chars().all(fits) {
         return Ok(());
     }
-    Err(Error::Name { name: name.into(), what: noun })
+    Err(Error::Name { name: name.into(), noun })
 }
 
 fn add<'a>(columns: &mut Columns<'a>, systems: &mut Names, record: &'a Record) -> Result<(), Error> {

@@ -84,7 +84,7 @@ pub fn is_annotations(path: &Path) -> bool {
 /// # Errors
 /// [`Error`], naming the file, the line, the field.
 pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>, Error> {
-    let mut found = Found { path, wanted: pair, counted, all: Vec::new(), others: BTreeMap::new() };
+    let mut found = Found { path, chosen: pair, counted, all: Vec::new(), others: BTreeMap::new() };
     let io = |source| Error::Io { path: path.into(), source };
     match Kind::of(path) {
         Some(Kind::Campaigns) => {
@@ -153,7 +153,7 @@ impl Place<'_> {
 /// The annotations read so far.
 struct Found<'a> {
     path: &'a Path,
-    wanted: Option<&'a Pair>,
+    chosen: Option<&'a Pair>,
     counted: Counted,
     all: Vec<Annotation>,
     /// Annotations of other language pairs.
@@ -162,13 +162,13 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn complete(mut self) -> Result<Vec<Annotation>, Error> {
-        if let Some((src, tgt)) = self.wanted.filter(|_| self.all.is_empty() && !self.others.is_empty()) {
+        if let Some((src, tgt)) = self.chosen.filter(|_| self.all.is_empty() && !self.others.is_empty()) {
             let pairs =
                 self.others.iter().map(|(pair, n)| format!("{pair} {n}")).collect::<Vec<_>>().join(", ");
             return Err(Error::OtherPairs {
                 path: self.path.into(),
                 pair: format!("{src}-{tgt}"),
-                there: pairs,
+                listed: pairs,
             });
         }
         // Where others gave scores, a translation without one was skipped, and is not free of errors.
@@ -180,7 +180,7 @@ impl Found<'_> {
 
     /// Returns true if a pair is read; others are counted.
     fn takes(&mut self, pair: &Pair) -> bool {
-        let is_meant = self.wanted.is_none_or(|(src, tgt)| is_meant(pair, (src, tgt)));
+        let is_meant = self.chosen.is_none_or(|(src, tgt)| is_meant(pair, (src, tgt)));
         if !is_meant {
             *self.others.entry(format!("{}-{}", pair.0, pair.1)).or_default() += 1;
         }
@@ -301,7 +301,7 @@ impl Found<'_> {
     /// document each.
     fn place(&self, campaign: Option<&Pair>, id: &str, idx: usize) -> Result<(Pair, String, usize), String> {
         let known = Id::of_rated(id);
-        let expected = known.as_ref().and_then(|id| id.pair.as_ref()).or(campaign).or(self.wanted);
+        let expected = known.as_ref().and_then(|id| id.pair.as_ref()).or(campaign).or(self.chosen);
         let pair = expected.cloned().ok_or("the languages are missing\nhint: name them, as `en-de`")?;
         let (doc, seg) = match known {
             Some(Id { doc, seg: Some(seg), .. }) => (doc, seg),

@@ -52,7 +52,7 @@ pub fn testset(choice: &TestSet, files: &Files) -> Result<Input, Error> {
     let systems = choice.systems.clone().unwrap_or_else(|| all.clone());
     if let Some(system) = systems.iter().find(|system| !all.contains(system)) {
         let names = all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        return Err(Error::System { system: system.clone(), dir: files.systems.clone(), there: names });
+        return Err(Error::System { system: system.clone(), dir: files.systems.clone(), listed: names });
     }
     let (mut segments, mut notes) = (Vec::new(), Vec::new());
     for system in systems {
@@ -118,13 +118,13 @@ impl Sources {
         if documents.is_empty() {
             let names = others.iter().map(|(pair, n)| format!("{pair} {n}")).collect::<Vec<_>>().join(", ");
             let pair = format!("{}-{}", languages.0, languages.1);
-            return Err(Error::OtherPairs { path: path.into(), pair, there: names });
+            return Err(Error::OtherPairs { path: path.into(), pair, listed: names });
         }
         if let Some(name) = choice.reference.as_ref().filter(|name| !references.contains(*name)) {
             let names = references.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let names = if names.is_empty() { "none".to_owned() } else { names };
             let (name, pair) = (name.clone(), choice.pair.0.clone());
-            return Err(Error::Reference { name, pair, dir: path.into(), there: names });
+            return Err(Error::Reference { name, pair, dir: path.into(), listed: names });
         }
         Ok(Self { documents, known })
     }

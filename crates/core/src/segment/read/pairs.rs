@@ -21,7 +21,7 @@ pub struct Named<'r> {
 
 /// Selection of rows by pair, and counts of those left out.
 pub struct Wanted<'a> {
-    given: Option<&'a Pair>,
+    chosen: Option<&'a Pair>,
     /// The first row that names other languages than the user, though not another pair, and which.
     finer: Option<(usize, String)>,
     /// Rows of other pairs.
@@ -31,13 +31,13 @@ pub struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// Rows of the pair that the user gives; without one all, if they name their own.
     pub fn new(chosen: Option<&'a Pair>) -> Self {
-        Self { given: chosen, finer: None, others: BTreeMap::new() }
+        Self { chosen, finer: None, others: BTreeMap::new() }
     }
 
     /// The pair of a row; `None` for a row that is left out.
     pub fn pair(&mut self, path: &Path, named: &Named) -> Result<Option<Pair>, Error> {
-        let pair = named.pair(path, self.given)?;
-        let Some(chosen) = self.given.filter(|chosen| **chosen != pair) else { return Ok(Some(pair)) };
+        let pair = named.pair(path, self.chosen)?;
+        let Some(chosen) = self.chosen.filter(|chosen| **chosen != pair) else { return Ok(Some(pair)) };
         let name = format!("{}-{}", pair.0, pair.1);
         if !is_meant(&pair, (&chosen.0, &chosen.1)) {
             *self.others.entry(name).or_default() += 1;
@@ -50,7 +50,7 @@ impl<'a> Wanted<'a> {
     /// Notes for the user about the rows' languages.
     pub fn notes(&self, path: &Path) -> Vec<String> {
         let (path, mut notes) = (path.display(), Vec::new());
-        let Some((src, tgt)) = self.given else { return notes };
+        let Some((src, tgt)) = self.chosen else { return notes };
         if let Some((line, found)) = &self.finer {
             notes.push(format!(
                 "`{path}` line {line} names the languages `{found}`, which hold there, not `{src}-{tgt}`"
@@ -69,12 +69,12 @@ impl<'a> Wanted<'a> {
 
     /// An error for a file of which nothing was read because all of it is of other pairs.
     pub fn check(&self, path: &Path) -> Result<(), Error> {
-        match self.given.filter(|_| !self.others.is_empty()) {
+        match self.chosen.filter(|_| !self.others.is_empty()) {
             None => Ok(()),
             Some((src, tgt)) => Err(Error::OtherPairs {
                 path: path.into(),
                 pair: format!("{src}-{tgt}"),
-                there: self.listed(),
+                listed: self.listed(),
             }),
         }
     }

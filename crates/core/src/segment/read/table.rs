@@ -81,7 +81,7 @@ pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
 /// Turns rows into segments, and checks that ids are unique and documents contiguous.
 pub struct Segmenter<'a> {
     path: &'a Path,
-    wanted: Wanted<'a>,
+    pair_filter: Wanted<'a>,
     stem: String,
     next_seg: HashMap<String, usize>,
     order: Order,
@@ -97,7 +97,7 @@ impl<'a> Segmenter<'a> {
     pub fn new(path: &'a Path, pair: Option<&'a Pair>) -> Self {
         Self {
             path,
-            wanted: Wanted::new(pair),
+            pair_filter: Wanted::new(pair),
             stem: files::stem(path),
             next_seg: HashMap::new(),
             order: Order::default(),
@@ -120,7 +120,7 @@ impl<'a> Segmenter<'a> {
         let both =
             item.as_ref().and_then(|item| item.pair.as_ref()).map_or(both, |(s, t)| Some(format!("{s}-{t}")));
         let named = Named { line: row.row.line, src, tgt, both, doc: &doc };
-        let pair = self.wanted.pair(path, &named);
+        let pair = self.pair_filter.pair(path, &named);
         if matches!(pair, Ok(None)) {
             return Ok(Vec::new());
         }
@@ -170,7 +170,7 @@ impl<'a> Segmenter<'a> {
     /// [`Error::OtherPairs`] if all rows were of other pairs.
     pub fn complete(&self) -> Result<Vec<String>, Error> {
         if self.next_seg.is_empty() {
-            self.wanted.check(self.path)?;
+            self.pair_filter.check(self.path)?;
         }
         let mut notes = Vec::new();
         if !self.empty.is_empty() {
@@ -182,7 +182,7 @@ impl<'a> Segmenter<'a> {
                 self.references.iter().map(|(kind, n)| format!("{kind} {n}")).collect::<Vec<_>>().join(", ");
             notes.push(format!("`{}` has references of these types: {listed}", self.path.display()));
         }
-        notes.extend(self.wanted.notes(self.path));
+        notes.extend(self.pair_filter.notes(self.path));
         Ok(notes)
     }
 }
@@ -242,7 +242,7 @@ impl In<'_> {
 
     pub fn wrong(&self, field: String, found: &Value, expected: &'static str) -> Error {
         let (path, line) = (self.path.into(), self.row.line);
-        Error::Field { path, line, field, found: describe(found), wanted: expected }
+        Error::Field { path, line, field, found: describe(found), expected }
     }
 
     pub fn required(&self, names: &'static [&'static str]) -> Result<String, Error> {

@@ -115,7 +115,7 @@ fn general_task(choice: &TestSet, files: &general::Files) -> Result<Input, Error
                 name: name.clone(),
                 pair: choice.pair.0.clone(),
                 dir: choice.dir.join("references"),
-                there: named(&files.references),
+                listed: named(&files.references),
             })?;
             Some(parallel::references(path, &files.source, sources.len(), &mut notes)?)
         }
@@ -126,7 +126,7 @@ fn general_task(choice: &TestSet, files: &general::Files) -> Result<Input, Error
             let one = |system: &String| {
                 let found = files.outputs.iter().find(|(known, _)| known == system).cloned();
                 let (dir, known) = (choice.dir.join("system-outputs"), named(&files.outputs));
-                found.ok_or_else(|| Error::System { system: system.clone(), dir, there: known })
+                found.ok_or_else(|| Error::System { system: system.clone(), dir, listed: known })
             };
             systems.iter().map(one).collect::<Result<_, _>>()?
         }
@@ -161,7 +161,7 @@ fn existing(choice: &TestSet, folder: &str, path: PathBuf) -> Result<PathBuf, Er
         dir: choice.dir.clone(),
         missing: format!("{folder}/{name}"),
         pair: choice.pair.0.clone(),
-        there: names,
+        listed: names,
     })
 }
 
@@ -173,7 +173,7 @@ fn systems(choice: &TestSet, layout: &TestsetFiles, dir: PathBuf) -> Result<Vec<
         return Ok(all.into_iter().filter(|system| !is_reference(system)).collect());
     };
     if let Some(system) = chosen.iter().find(|system| !all.contains(system)) {
-        return Err(Error::System { system: system.clone(), dir, there: list(&all) });
+        return Err(Error::System { system: system.clone(), dir, listed: list(&all) });
     }
     Ok(chosen.clone())
 }
