@@ -120,7 +120,7 @@ impl Args {
         let turns = json.get("messages").or_else(|| json.get("turns")).unwrap_or(&json).clone();
         let turns: Vec<Message> = serde_json::from_value(turns)
             .with_context(|| format!("`{}` is not a list of {{\"role\", \"content\"}}", file.display()))?;
-        Ok(Chat::of(turns))
+        Ok(Chat::from_messages(turns))
     }
 
     /// The question that was typed or piped in.

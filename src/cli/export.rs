@@ -42,7 +42,7 @@ pub struct Args {
     /// The file to write; for mtme a folder, such as the `metric-scores` of a test set
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// What the judge is called as a rater or a metric; default: tribunal-METHOD-MODEL
+    /// Name of the judge as a rater or a metric; default: tribunal-METHOD-MODEL
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// mtme: the reference that the judge was shown; default: src, for none

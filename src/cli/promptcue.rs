@@ -232,7 +232,7 @@ fn build_set(args: &BuildArgs) -> Result<()> {
         source_lang: source.to_owned(),
         target_lang: target.to_owned(),
     };
-    let reference = Rules::of(&testset, &args.testset, None, None)?.reference;
+    let reference = Rules::new(&testset, &args.testset, None, None)?.reference;
     let texts = Texts::read(&testset, &reference.context("the test set has no reference")?)?;
     let built = build(&texts.rated(&raters), &plan)?;
     let mut lines = Vec::new();

@@ -79,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let mut inputs = inputs(&args.runs, &judges, pair.as_ref())?;
     if let Some(dir) = &args.testset {
         let raters = raters_of(args, how, dir, &pairs, &judges)?;
-        inputs.push(Judgements::of(&raters.name, as_verdicts(&raters.records))?);
+        inputs.push(Judgements::new(&raters.name, as_verdicts(&raters.records))?);
         judges.push(raters);
         let named = args.runs.iter().zip(&judges).map(|(path, judge)| (judge.name.as_str(), path.clone()));
         for warning in trained_on::warnings(named) {
@@ -134,7 +134,7 @@ fn inputs(paths: &[PathBuf], judges: &[Judge], pair: Option<&Pair>) -> Result<Ve
     let mut read = compare::Input::read_all(&unread, pair)?.into_iter();
     let input = |(path, judge): (&PathBuf, &Judge)| {
         if judge.human {
-            return Ok(Judgements::of(&path.display().to_string(), as_verdicts(&judge.records))?);
+            return Ok(Judgements::new(&path.display().to_string(), as_verdicts(&judge.records))?);
         }
         Ok(read.next().expect("as many inputs as paths").judgements)
     };
@@ -208,7 +208,7 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
     let method = signature.and_then(method);
     let noun = signature.map_or("segment", registry::unit_noun);
-    let mut judge = Judge::of(signature.map_or_else(|| name(&args.runs, path), called), records, noun, how);
+    let mut judge = Judge::new(signature.map_or_else(|| name(&args.runs, path), called), records, noun, how);
     let systems = run.as_ref().map(|run| run.systems.clone()).unwrap_or_default();
     let ranking = match method {
         Some(method) if !method.ranks_systems() => Ranking::InputOrder,
@@ -261,7 +261,7 @@ fn raters_of(
     let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let noun = judges.first().map_or("segment", |judge| judge.noun);
     let name = folder.map_or_else(|| args.gold.clone(), |folder| format!("{} of {folder}", args.gold));
-    Ok(Judge { human: true, marks: has_ratings, ..Judge::of(name, records, noun, how) })
+    Ok(Judge { human: true, marks: has_ratings, ..Judge::new(name, records, noun, how) })
 }
 
 /// The last part of the path, or all of it where another input has the same.

@@ -59,7 +59,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         progress,
         ..invocation.clone()
     };
-    let outcome = score::judge(&mut Evaluation::of(spec, input)?, &invocation, load, args.quiet)?;
+    let outcome = score::judge(&mut Evaluation::from_input(spec, input)?, &invocation, load, args.quiet)?;
     score::print(&outcome, args.printed, Detail::Systems, out)?;
     let original = files::read_own_to_string(&args.dir.join(VERDICTS));
     let repeated = files::read_own_to_string(&args.out.join(VERDICTS))?;

@@ -35,7 +35,7 @@ fn run(panel: &Panel, judge: &Judge, input: &[Segment], out: &Path) -> Outcome {
 }
 
 fn trial(panel: &Panel, judge: &Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
-    let segments = &Corpus::of(input.iter().cloned()).unwrap();
+    let segments = &Corpus::from_segments(input.iter().cloned()).unwrap();
     let signature = &"method:any".parse().unwrap();
     Task { panel, judge, segments, signature }.trial(&options(out), time, None).unwrap()
 }
@@ -114,7 +114,7 @@ fn a_group_that_cannot_be_counted_in_time_is_extrapolated_from_its_first_questio
 fn a_trial_that_is_stopped_says_what_it_knows() {
     let (panel, model) = models(Numbers::default());
     let judge = &TinyJudge::by(Grouping::Segment);
-    let segments = &Corpus::of(segments()).unwrap();
+    let segments = &Corpus::from_segments(segments()).unwrap();
     let signature = &"method:any".parse().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let config = options(dir.path());

@@ -45,7 +45,7 @@ pub struct Sizes {
 impl Sizes {
     /// Sizes that suit a shape.
     #[must_use]
-    pub fn of(shape: &Shape) -> Self {
+    pub fn from_shape(shape: &Shape) -> Self {
         if shape.is_tiny() {
             return Self {
                 product_rows: vec![1, 20],
@@ -392,7 +392,7 @@ mod tests {
     fn a_sequence_of_every_workload_fits_the_context() {
         for name in super::super::shapes::names() {
             let shape = Shape::named(name).unwrap();
-            assert!(Sizes::of(&shape).longest_sequence() <= shape.config.context, "{name}");
+            assert!(Sizes::from_shape(&shape).longest_sequence() <= shape.config.context, "{name}");
         }
     }
 }

@@ -124,7 +124,7 @@ pub(super) struct Extent {
 
 impl Extent {
     /// An upper bound for all steps within `most`.
-    pub(super) fn of(most: StepLimits, sizes: Sizes, n_adapters: usize) -> Self {
+    pub(super) fn from_limits(most: StepLimits, sizes: Sizes, n_adapters: usize) -> Self {
         let StepLimits { sequences, context, .. } = most;
         let padded = |n: usize| n.max(padded_rows(n.min(RECORDED_ROWS)));
         let (rows, n_logits) = (padded(most.rows), padded(most.wanted.min(most.rows)));
@@ -323,7 +323,7 @@ impl Places {
 pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
     let table = |sizes: AttentionSizes| (4 * most.context * (sizes.rotary_dim / 2)).next_multiple_of(ALIGNED);
     let tables: usize = sizes.attentions().map(table).sum();
-    Places::new(Extent::of(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * tables
+    Places::new(Extent::from_limits(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * tables
 }
 
 /// Memory for steps of some extent.

@@ -27,7 +27,7 @@ impl std::fmt::Display for Difference {
 
 impl Difference {
     /// The difference of two matrices with so many columns, bit for bit.
-    fn of(product: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Self> {
+    fn between(product: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Self> {
         let at = expected.iter().zip(computed).position(|(a, b)| a.to_bits() != b.to_bits())?;
         let (row, column) = (at / n_columns, at % n_columns);
         let (expected, computed) = (expected[at], computed[at]);
@@ -74,7 +74,7 @@ impl Draw {
     /// A weight in the layout for products.
     fn weights(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
         let rows = self.rows(format, n, k);
-        let Some(layout) = QuantLayout::of(format, k) else { return rows };
+        let Some(layout) = QuantLayout::new(format, k) else { return rows };
         let mut out = vec![0; layout.bytes(n)];
         layout.write(&rows, &mut out);
         out
@@ -246,7 +246,7 @@ impl Gpu {
                 let (_, expected) = &all[0];
                 for (name, computed) in &all {
                     let subject = format!("`{name}` of [{m}, {k}] by [{n}, {k}]");
-                    if let Some(found) = Difference::of(&subject, n, expected, computed) {
+                    if let Some(found) = Difference::between(&subject, n, expected, computed) {
                         return Ok(Some(found));
                     }
                 }
@@ -267,7 +267,7 @@ impl Gpu {
             let computed: Vec<f32> =
                 computed.into_iter().map(|bits| bf16::from_bits(bits).to_f32() + 0.0).collect();
             let subject = format!("`{kernel}` of [{n}, {k}]");
-            if let Some(found) = Difference::of(&subject, k, &expected, &computed) {
+            if let Some(found) = Difference::between(&subject, k, &expected, &computed) {
                 return Ok(Some(found));
             }
         }
@@ -288,9 +288,10 @@ impl Gpu {
             expected.extend(rows.iter().flat_map(|&row| &all[0].1[row as usize * n..][..n]).copied());
         }
         let subject = |name| format!("`{name}` of experts [{n}, {k}]");
-        let of_sums = sums.iter().map(|(name, sums)| Difference::of(&subject(name), n, &expected, sums));
+        let of_sums = sums.iter().map(|(name, sums)| Difference::between(&subject(name), n, &expected, sums));
         let (_, plain) = &gated[0];
-        let of_gated = gated.iter().map(|(name, gated)| Difference::of(&subject(name), n / 2, plain, gated));
+        let of_gated =
+            gated.iter().map(|(name, gated)| Difference::between(&subject(name), n / 2, plain, gated));
         Ok(of_sums.chain(of_gated).find_map(|difference| difference))
     }
 
@@ -347,7 +348,7 @@ impl Gpu {
         let expected = run(&self.with_kernels(KernelSet::Proven).with_plain_attention().without_graphs())?;
         for (step, (expected, computed)) in expected.iter().zip(run(self)?).enumerate() {
             let subject = format!("two layers of this model's width, step {step}");
-            if let Some(found) = Difference::of(&subject, weights.config().vocab, expected, &computed) {
+            if let Some(found) = Difference::between(&subject, weights.config().vocab, expected, &computed) {
                 return Ok(Some(found));
             }
         }
@@ -416,9 +417,9 @@ mod tests {
 
     #[test]
     fn a_difference_says_where_it_is() {
-        assert_eq!(Difference::of("a", 2, &[1.0, 2.0], &[1.0, 2.0]), None);
-        let found = Difference::of("`k`", 2, &[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, f32::NAN]).unwrap();
+        assert_eq!(Difference::between("a", 2, &[1.0, 2.0], &[1.0, 2.0]), None);
+        let found = Difference::between("`k`", 2, &[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, f32::NAN]).unwrap();
         assert_eq!(found.to_string(), "`k`: row 1, column 1 is NaN and must be 4e0");
-        assert!(Difference::of("zeros", 1, &[0.0], &[-0.0]).is_some(), "bit for bit");
+        assert!(Difference::between("zeros", 1, &[0.0], &[-0.0]).is_some(), "bit for bit");
     }
 }

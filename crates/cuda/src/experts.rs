@@ -199,7 +199,7 @@ struct Encoding {
 
 impl Encoding {
     fn planes(self) -> Option<QuantLayout> {
-        QuantLayout::of(self.format, self.k)
+        QuantLayout::new(self.format, self.k)
     }
 
     /// Bytes of 16 rows.
@@ -356,7 +356,7 @@ impl Source<'_> {
         let Some((encoding, memory)) = loaded else {
             return Err(self.weights.bad(&self.name(0, part), "is missing"));
         };
-        Ok(Stack { memory, way: Way::of(encoding.format), n, k, bias: None })
+        Ok(Stack { memory, way: Way::new(encoding.format), n, k, bias: None })
     }
 }
 

@@ -64,17 +64,12 @@ impl Shard {
 
     /// The outputs that this card computes of each of some matrices. `own` are the heads of its layers of
     /// Gated DeltaNet.
-    pub(super) fn sections(self, matrices: Matrices<'_>, delta_net: Option<&DeltaNet>) -> Vec<Vec<Section>> {
-        if let (Cut::DeltaNet, Some(delta_net)) = (matrices.cut, delta_net)
+    pub(super) fn sections(self, matrices: Matrices<'_>, net: Option<&DeltaNet>) -> Vec<Vec<Section>> {
+        if let (Cut::DeltaNet, Some(net)) = (matrices.cut, net)
             && self.n_cards > 1
         {
-            let of_gates = vec![self.heads(0, delta_net, delta_net.n_value_heads / delta_net.n_key_heads)];
-            return vec![
-                self.channels(delta_net).to_vec(),
-                vec![self.values(0, delta_net)],
-                of_gates.clone(),
-                of_gates,
-            ];
+            let of_gates = vec![self.heads(0, net, net.n_value_heads / net.n_key_heads)];
+            return vec![self.channels(net).to_vec(), vec![self.values(0, net)], of_gates.clone(), of_gates];
         }
         let unit = if let Cut::Heads(outputs) = matrices.cut { outputs } else { 1 };
         let section = |n| Section { outputs: self.outputs(n, unit), whole: n };
@@ -82,27 +77,23 @@ impl Shard {
     }
 
     /// This card's channels of the convolution in a layer of Gated DeltaNet: queries, keys, values.
-    pub(super) fn channels(self, delta_net: &DeltaNet) -> [Section; 3] {
-        let keys = delta_net.n_key_heads * self.n_cards * delta_net.key_dim;
-        [
-            self.heads(0, delta_net, delta_net.key_dim),
-            self.heads(keys, delta_net, delta_net.key_dim),
-            self.values(2 * keys, delta_net),
-        ]
+    pub(super) fn channels(self, net: &DeltaNet) -> [Section; 3] {
+        let keys = net.n_key_heads * self.n_cards * net.key_dim;
+        [self.heads(0, net, net.key_dim), self.heads(keys, net, net.key_dim), self.values(2 * keys, net)]
     }
 
     /// Its value heads, as so many numbers from `first` on.
-    pub(super) fn value_heads(self, delta_net: &DeltaNet) -> Range<usize> {
-        self.heads(0, delta_net, delta_net.n_value_heads / delta_net.n_key_heads).outputs
+    pub(super) fn value_heads(self, net: &DeltaNet) -> Range<usize> {
+        self.heads(0, net, net.n_value_heads / net.n_key_heads).outputs
     }
 
-    fn values(self, first: usize, delta_net: &DeltaNet) -> Section {
-        self.heads(first, delta_net, delta_net.n_value_heads / delta_net.n_key_heads * delta_net.value_dim)
+    fn values(self, first: usize, net: &DeltaNet) -> Section {
+        self.heads(first, net, net.n_value_heads / net.n_key_heads * net.value_dim)
     }
 
     /// Outputs from `first` on, so many of each key head.
-    fn heads(self, first: usize, delta_net: &DeltaNet, outputs: usize) -> Section {
-        let of_card = delta_net.n_key_heads * outputs;
+    fn heads(self, first: usize, net: &DeltaNet, outputs: usize) -> Section {
+        let of_card = net.n_key_heads * outputs;
         let start = first + self.card * of_card;
         Section { outputs: start..start + of_card, whole: self.n_cards * of_card }
     }

@@ -101,7 +101,7 @@ impl<'a> Found<'a> {
     }
 
     fn planes(&self) -> Option<QuantLayout> {
-        QuantLayout::of(self.format, self.k)
+        QuantLayout::new(self.format, self.k)
     }
 
     /// Returns true if the layout for products differs from the file's: planes, or values rounded to `bf16`.
@@ -203,7 +203,7 @@ impl Linear {
                     at += found.device_bytes() as u64;
                 }
                 let n = group.iter().map(|found| found.rows.len()).sum();
-                parts.push(Part { memory, offset: 0, way: Way::of(group[0].format), first, n, k_slice });
+                parts.push(Part { memory, offset: 0, way: Way::new(group[0].format), first, n, k_slice });
                 first += n;
             }
         }
@@ -219,7 +219,7 @@ impl Linear {
 
     /// The product with the embedding table.
     pub(super) fn tied(table: &Table) -> Self {
-        let way = Way::of(table.format);
+        let way = Way::new(table.format);
         let (memory, offset) = match &table.converted {
             Some(converted) => (converted.clone(), 0),
             None => (table.memory.clone(), table.outputs.start * table.format.row_bytes(table.k)),

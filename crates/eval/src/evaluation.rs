@@ -163,7 +163,7 @@ impl Evaluation {
     /// unless the folder holds a finished run.
     pub fn new(spec: Spec) -> Result<Self> {
         let input = Input::read(&spec)?;
-        let evaluation = Self::of(spec, input)?;
+        let evaluation = Self::from_input(spec, input)?;
         let folder = evaluation.spec.output.folder.as_ref();
         if !folder.is_some_and(|folder| folder.join(finish::VERDICTS).exists()) {
             evaluation.mixed_up.check()?;
@@ -176,8 +176,9 @@ impl Evaluation {
     /// # Errors
     /// The errors of [`Evaluation::new`].
     pub fn on(spec: Spec, segments: impl IntoIterator<Item = Segment>) -> Result<Self> {
-        let segments = Corpus::of(segments)?;
-        let evaluation = Self::of(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
+        let segments = Corpus::from_segments(segments)?;
+        let evaluation =
+            Self::from_input(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
         evaluation.mixed_up.check()?;
         Ok(evaluation)
     }
@@ -186,7 +187,7 @@ impl Evaluation {
     ///
     /// # Errors
     /// A method that does not exist or cannot judge the input.
-    pub fn of(spec: Spec, mut input: Input) -> Result<Self> {
+    pub fn from_input(spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
         match built.method.reads {

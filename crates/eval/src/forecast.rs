@@ -72,7 +72,7 @@ impl Forecast {
     ///
     /// # Errors
     /// A model that can neither be run nor pulled, and prompts that cannot be counted.
-    pub fn of(
+    pub fn new(
         evaluation: &Evaluation,
         invocation: &Invocation,
         (load, device_memory): (ModelLoader, Option<u64>),

@@ -341,7 +341,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
     if path.exists() {
         plain(path)?;
         adapter::refuse_as_model(path)?;
-        let identity = Identity::of(path)?;
+        let identity = Identity::from_path(path)?;
         if identity.weights.is_dir() && !path.join("config.json").exists() {
             return Err(Error::NotAModel(name.to_owned()));
         }
@@ -357,7 +357,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
         return Err(Error::NoModel { name: name.to_owned(), hint: of_hub(name) });
     }
     let local = known(name)?.local()?;
-    let identity = Identity::of(&local.weights)?;
+    let identity = Identity::from_path(&local.weights)?;
     let mut found = of_card(&local.card, &identity, options)?;
     found.files.revision = local.revision;
     Ok(found)

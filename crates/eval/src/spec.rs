@@ -134,7 +134,7 @@ pub struct JudgeSpec {
     /// The judging method (see `tribunal methods list`)
     #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_METHOD, value_name = "NAME[:option=value,...]"))]
     pub method: String,
-    /// What one prompt shows: seg, doc or 5doc; default: the method's own
+    /// Unit of a prompt: seg, doc or 5doc; default: the method's own
     #[cfg_attr(feature = "clap", arg(long))]
     pub granularity: Option<Granularity>,
     /// Prompts and parsing: paper (as printed), code (as released), or strict (the paper's, constrained

@@ -64,7 +64,7 @@ impl Card {
         if model.is_none() {
             self.check_complete(&snapshot)?;
         }
-        let identity = Identity::of(model.as_deref().unwrap_or(&snapshot))?;
+        let identity = Identity::from_path(model.as_deref().unwrap_or(&snapshot))?;
         Ok(Some(Local {
             card: self.clone(),
             folder: snapshot.clone(),

@@ -214,7 +214,7 @@ impl Card {
 /// # Errors
 /// [`Error::Io`].
 pub fn fingerprint(path: &Path) -> Result<String, Error> {
-    Ok(Identity::of(path)?.fingerprint())
+    Ok(Identity::from_path(path)?.fingerprint())
 }
 
 /// The identity of a model by its files.
@@ -238,7 +238,7 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has
     /// several.
-    pub fn of(path: &Path) -> Result<Self, Error> {
+    pub fn from_path(path: &Path) -> Result<Self, Error> {
         let hashes = hashes();
         let file = if path.is_dir() { gguf::only_model(path)? } else { Some(path.into()) };
         let mut stamps = Vec::new();

@@ -46,10 +46,10 @@ impl Common {
     ///
     /// A system that a metric lacks altogether does not count as a gap: comparing it is an error.
     #[must_use]
-    pub fn of(gold: &Scores, metrics: &[Scores], systems: &BTreeSet<String>) -> (Self, Scores) {
+    pub fn new(gold: &Scores, metrics: &[Scores], systems: &BTreeSet<String>) -> (Self, Scores) {
         let mut common = Self::default();
         let mut compared = gold.clone();
-        let scored: Vec<Scored> = metrics.iter().map(Scored::of).collect();
+        let scored: Vec<Scored> = metrics.iter().map(Scored::new).collect();
         for (system, column) in compared.segments.iter_mut().flatten() {
             if !systems.contains(system) {
                 continue;
@@ -111,7 +111,7 @@ impl Common {
 /// not count.
 #[must_use]
 pub fn n_lacking(gold: &Scores, metric: &Scores, systems: &BTreeSet<String>) -> usize {
-    let scored = Scored::of(metric);
+    let scored = Scored::new(metric);
     let columns = gold.segments.iter().flatten().filter(|(system, _)| systems.contains(*system));
     let lacking = |(system, column): (&String, &Vec<Option<f64>>)| {
         let rated = column.iter().enumerate().filter(|(_, score)| score.is_some());
@@ -133,7 +133,7 @@ struct Scored<'a> {
 }
 
 impl<'a> Scored<'a> {
-    fn of(metric: &'a Scores) -> Self {
+    fn new(metric: &'a Scores) -> Self {
         let in_documents = metric.units.as_ref().map(|units| {
             let system_segments = |(system, scores_of_system): (&'a String, &'a Vec<Given>)| {
                 let scored = units.units.iter().zip(scores_of_system);
@@ -207,7 +207,7 @@ mod tests {
         let one = scores("one", &[("a", [Some(0.0), None, None]), ("b", [Some(0.0); 3])]);
         let other = scores("other", &[("a", [Some(0.0); 3]), ("b", [Some(0.0), None, None])]);
         let systems = ["a", "b", "h"].map(str::to_owned).into();
-        let (common, kept) = Common::of(&gold, &[one, other], &systems);
+        let (common, kept) = Common::new(&gold, &[one, other], &systems);
         assert_eq!((common.rated, common.left_out), (4, 2));
         assert_eq!(common.gaps, BTreeMap::from([("one".into(), 1), ("other".into(), 1)]));
         assert_eq!(kept.segments.unwrap()["b"], [Some(5.0), None, None]);
@@ -230,13 +230,13 @@ mod tests {
         };
         let seg = scores("seg", &[("a", [Some(0.0), None, Some(0.0)]), ("b", [Some(0.0); 3])]);
         let systems = ["a", "b"].map(str::to_owned).into();
-        let (common, kept) = Common::of(&gold, &[documents(Some(0.0))], &systems);
+        let (common, kept) = Common::new(&gold, &[documents(Some(0.0))], &systems);
         assert_eq!((common.left_out, kept), (0, gold.clone()));
-        let (common, _) = Common::of(&gold, &[documents(None)], &systems);
+        let (common, _) = Common::new(&gold, &[documents(None)], &systems);
         assert_eq!((common.left_out, common.gaps["doc"], common.in_cut_documents), (2, 2, 0));
         assert_eq!(n_lacking(&gold, &documents(None), &systems), 2);
         // Another metric's gap cuts the document, so that its other segment is left out too.
-        let (common, kept) = Common::of(&gold, &[documents(Some(0.0)), seg], &systems);
+        let (common, kept) = Common::new(&gold, &[documents(Some(0.0)), seg], &systems);
         assert_eq!((common.left_out, common.gaps["seg"], common.in_cut_documents), (2, 1, 1));
         assert_eq!(kept.segments.unwrap()["a"], [None, None, Some(2.0)]);
     }

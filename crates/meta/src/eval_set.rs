@@ -50,7 +50,7 @@ impl EvalSet {
     /// Any error of reading [`TestSet`]; an unknown metric, system or reference; nothing to compare.
     pub fn load(dir: &Path, lp: &str, selection: &Selection) -> Result<Self, Error> {
         let testset = TestSet::open(dir, lp)?;
-        let rules = Rules::of(&testset, dir, selection.known_as.as_deref(), selection.references.of(lp))?;
+        let rules = Rules::new(&testset, dir, selection.known_as.as_deref(), selection.references.of(lp))?;
         let (gold, gold_source) = GoldSource::load(&selection.gold, &testset, &rules)?;
         let (machine, with_humans) = systems(&testset, selection, &rules)?;
         check_rated(&testset, &gold, &machine)?;
@@ -65,7 +65,7 @@ impl EvalSet {
         match selection.coverage {
             CoveragePolicy::Common => {
                 let systems = machine.union(&with_humans).cloned().collect();
-                (common, compared) = Common::of(&gold, &metrics, &systems);
+                (common, compared) = Common::new(&gold, &metrics, &systems);
                 check_common(&testset, &common)?;
             }
             CoveragePolicy::Each => metrics = metrics.into_iter().map(Scores::each_on_its_own).collect(),

@@ -112,7 +112,7 @@ impl GoldSource {
                     format!("`{choice}` chooses among annotators, and `{}` has {listed}", testset.lp);
                 return Err(Error::Advised { reason, advice: Advice::OtherGold });
             }
-            let several = Several::of(&annotators);
+            let several = Several::new(&annotators);
             left_out
                 .extend(annotators.iter().map(|one| one.name.clone()).filter(|name| several.disagrees(name)));
             annotators.retain(|one| !left_out.contains(&one.name));

@@ -62,7 +62,7 @@ impl fmt::Display for Unit {
 }
 
 impl Unit {
-    fn of(verdict: &Verdict) -> Self {
+    fn new(verdict: &Verdict) -> Self {
         let (doc, segs) = (verdict.doc.clone(), verdict.segs.clone());
         Self { pair: verdict.pair(), seg: verdict.seg, doc, segs }
     }
@@ -77,10 +77,10 @@ impl Judgements {
     ///
     /// # Errors
     /// Two verdicts on one translation.
-    pub fn of(name: &str, verdicts: Vec<Verdict>) -> Result<Self, Error> {
+    pub fn new(name: &str, verdicts: Vec<Verdict>) -> Result<Self, Error> {
         let mut systems: BTreeMap<String, Units> = BTreeMap::new();
         for verdict in verdicts {
-            let unit = Unit::of(&verdict);
+            let unit = Unit::new(&verdict);
             let judgement = Judgement {
                 score: verdict.usable_score(),
                 is_empty: verdict.status == "empty",

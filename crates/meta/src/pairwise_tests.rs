@@ -260,7 +260,7 @@ fn system_statistic(statistic: Statistic, gold: &[Vec<f64>], scores: &[f64]) -> 
     let mut start = 0;
     let parts = gold.iter().map(|gold| {
         start += gold.len();
-        Agreement::of(gold, &scores[start - gold.len()..start])
+        Agreement::new(gold, &scores[start - gold.len()..start])
     });
     Agreement::pooled(parts).ok()
 }

@@ -108,7 +108,7 @@ pub fn williams(set: &EvalSet) -> Result<Vec<Of<williams::Compared>>, Error> {
 /// # Errors
 /// Files that cannot be read.
 pub fn contents(set: &EvalSet) -> Result<Vec<Of<Contents>>, Error> {
-    let rows = Contents::of(&set.testset, &set.gold)?;
+    let rows = Contents::from_testset(&set.testset, &set.gold)?;
     Ok(rows.into_iter().map(|row| of(set, &set.gold.name, row)).collect())
 }
 

@@ -159,7 +159,7 @@ impl Rules {
     ///
     /// # Errors
     /// A reference that the test set does not have.
-    pub fn of(
+    pub fn new(
         testset: &TestSet,
         dir: &Path,
         known_as: Option<&str>,

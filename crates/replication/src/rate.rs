@@ -338,7 +338,7 @@ impl<'a> Session<'a> {
         let [first, second] = pairwise::both_orders(|order| {
             self.compare_once(round, &source, order.put(&candidate, &anchored), order)
         })?;
-        let outcome = Outcome::of(&first, &second);
+        let outcome = Outcome::between(&first, &second);
         let response = self.judge.calibrate(outcome, tentative, anchor)?;
         self.told("comparison_agent", &repr(&response))
     }
@@ -413,7 +413,7 @@ impl Source {
 
 impl Outcome {
     /// `_resolve_consistency`, of the winners in both orders: anything unknown or inconsistent is a tie.
-    fn of(first: &str, second: &str) -> Self {
+    fn between(first: &str, second: &str) -> Self {
         match (first, second) {
             ("A", "B") => Self::CandidateWins,
             ("B", "A") => Self::AnchorWins,

@@ -67,7 +67,7 @@ struct Extremes {
 impl ReportExamples {
     /// Without any record.
     #[must_use]
-    pub fn of(signature: &str) -> Self {
+    pub fn new(signature: &str) -> Self {
         Self { names_errors: signature.contains("|weights:"), ..Self::default() }
     }
 

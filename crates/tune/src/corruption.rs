@@ -48,7 +48,7 @@ pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Corrupted
         found.extend(usable.map(|rated| (name(document, rated), document, rated)));
     }
     found.sort_by_cached_key(|(name, _, _)| hash(seed, name));
-    let pools = Pools::of(&found);
+    let pools = Pools::new(&found);
     let corrupted = found.iter().take(most).filter_map(|(name, document, rated)| {
         let hash = hash(seed, &format!("{name}/how"));
         let stream = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
@@ -101,7 +101,7 @@ struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    fn of(found: &[(String, &'a Document, &'a Rated)]) -> Self {
+    fn new(found: &[(String, &'a Document, &'a Rated)]) -> Self {
         let (mut words, mut texts) = (BTreeMap::new(), BTreeMap::new());
         let mut content: BTreeMap<&str, content::Pool<'_>> = BTreeMap::new();
         for (_, document, rated) in found {

@@ -64,7 +64,7 @@ impl Split {
 
 /// Takes out documents that have a sentence of these sources; returns how many have.
 pub fn exclude(documents: &mut Vec<Document>, sources: &[String]) -> usize {
-    let tested = trained::TrainedOn::of("the test set", sources.iter().map(String::as_str));
+    let tested = trained::TrainedOn::from_sources("the test set", sources.iter().map(String::as_str));
     let shares =
         |document: &Document| document.segments.iter().any(|rated| tested.knows(&rated.segment.source));
     let names: BTreeSet<String> =

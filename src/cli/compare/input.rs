@@ -68,12 +68,12 @@ impl Input {
         let name = path.display().to_string();
         let mut unsettled = None;
         let judgements = if path.is_file() && raters::is_annotations(path) {
-            Judgements::of(&name, raters::verdicts(path, pair)?)?
+            Judgements::new(&name, raters::verdicts(path, pair)?)?
         } else if path.is_dir() && !path.join("verdicts.jsonl").exists() {
             RunFile::read(path)?;
             bail!("the run in `{name}` is not finished\nhint: run its command again to continue it")
         } else if verdicts::is_run(path) {
-            Judgements::of(&name, verdicts::read(path)?)?
+            Judgements::new(&name, verdicts::read(path)?)?
         } else {
             let (judgements, rows) = read_file(path, pair)?;
             unsettled = rows;

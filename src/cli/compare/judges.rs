@@ -64,7 +64,7 @@ fn pair(first: &Input, second: &Input) -> Result<JudgeComparison> {
         second: second.judgements.name.clone(),
         differ: first.differences(second),
         same_scale: signatures.is_some_and(|(first, second)| first.comparable(second)),
-        judges: JudgePair::of(&first.judgements, &second.judgements)?,
+        judges: JudgePair::new(&first.judgements, &second.judgements)?,
     })
 }
 

@@ -44,7 +44,7 @@ pub fn run(
             }
         }
     };
-    let forecast = Forecast::of(evaluation, &invocation, (load, args.run.device_memory), &shown)?;
+    let forecast = Forecast::new(evaluation, &invocation, (load, args.run.device_memory), &shown)?;
     bar.finish_and_clear();
     let has_memory = args.run.device_memory.is_some();
     args.run.printed.print(

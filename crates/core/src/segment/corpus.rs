@@ -133,7 +133,7 @@ impl Corpus {
     ///
     /// # Errors
     /// When the temporary file cannot be written.
-    pub fn of(segments: impl IntoIterator<Item = Segment>) -> io::Result<Self> {
+    pub fn from_segments(segments: impl IntoIterator<Item = Segment>) -> io::Result<Self> {
         let mut corpus = Self::default();
         for segment in segments {
             corpus.push(&segment)?;
@@ -379,7 +379,7 @@ mod tests {
     /// Checks that the same segments come back, system by system, from memory and from a file.
     #[track_caller]
     fn check(given: &[Segment]) -> Corpus {
-        let corpus = Corpus::of(given.iter().cloned()).unwrap();
+        let corpus = Corpus::from_segments(given.iter().cloned()).unwrap();
         let mut sorted = given.to_vec();
         let first = |system: &str| given.iter().position(|s| s.system == system);
         sorted.sort_by_key(|segment| first(&segment.system));

@@ -45,7 +45,7 @@ impl File {
     fn add(&mut self, text: &str, lang: &Lang) {
         self.piece.push_str(text);
         self.piece.push('\n');
-        if Letters::of(&self.piece).total() < PIECE {
+        if Letters::count(&self.piece).total() < PIECE {
             return;
         }
         if self.n_pieces.is_multiple_of(1 << self.halvings) {
@@ -81,7 +81,7 @@ impl File {
     /// The certain other language ([`File::certain`]); also for a shorter file in a script that its language
     /// is not written in.
     fn certain_by_script(&self, lang: &Lang) -> Option<TextLanguage> {
-        let is_stray = self.n_pieces == 0 && Letters::of(&self.piece).stray(lang).is_some();
+        let is_stray = self.n_pieces == 0 && Letters::count(&self.piece).stray(lang).is_some();
         let found = || match identify(&self.piece, lang) {
             Identified::Other(TextLanguage::Script(Script::Latin)) => None,
             Identified::Other(found) => Some(found),

@@ -106,7 +106,10 @@ impl TryFrom<Input> for Streamed {
     type Error = Error;
 
     fn try_from(input: Input) -> Result<Self, Error> {
-        Ok(Self { segments: Corpus::of(input.segments).map_err(Error::Spill)?, notes: input.notes })
+        Ok(Self {
+            segments: Corpus::from_segments(input.segments).map_err(Error::Spill)?,
+            notes: input.notes,
+        })
     }
 }
 

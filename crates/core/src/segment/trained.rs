@@ -133,7 +133,7 @@ impl TrainedOn {
 
     /// The hashes of the given sources.
     #[must_use]
-    pub fn of<'a>(name: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn from_sources<'a>(name: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new(name, sources.into_iter().flat_map(hashes).collect::<BTreeSet<_>>())
     }
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     fn knows(trained: &[&str], source: &str) -> bool {
-        TrainedOn::of("it", trained.iter().copied()).knows(source)
+        TrainedOn::from_sources("it", trained.iter().copied()).knows(source)
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn is_word(piece: &str) -> bool {
 /// Letters of a text in a script without spaces; 0 of others.
 fn letters_of_syllables(text: &str) -> usize {
     let is_alphabet = |c: char| c.is_lowercase() || c.is_uppercase();
-    if text.chars().any(is_alphabet) { 0 } else { Letters::of(text).total() }
+    if text.chars().any(is_alphabet) { 0 } else { Letters::count(text).total() }
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl Runtime for Cuda {
 
     fn step_bytes(&self, most: StepLimits) -> usize {
         let extra = self.extra();
-        let extent = Extent::of(most, self.sizes(), extra.n_adapters);
+        let extent = Extent::from_limits(most, self.sizes(), extra.n_adapters);
         let ropes = std::iter::once(&self.angles).chain(&self.sliding_angles);
         let ropes: usize = ropes.map(|rope| rope.bytes(most.context)).sum();
         Places::new(extent, self.sizes(), extra).bytes + ropes
@@ -55,7 +55,7 @@ impl Runtime for Cuda {
 
     fn prepare(&mut self, most: StepLimits) -> Result<()> {
         self.here()?;
-        let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
+        let extent = Extent::from_limits(most, self.sizes(), self.extra().n_adapters);
         self.make(extent)?;
         let upload = self.weight_upload.get_mut();
         for rope in std::iter::once(&mut self.angles).chain(&mut self.sliding_angles) {

@@ -44,7 +44,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
     let (built, trained_on, input) = if how.without_model {
         (judge(&spec, &input)?, run.trained_on.clone(), input)
     } else {
-        let Evaluation { judge, trained_on, input, .. } = Evaluation::of(spec.clone(), input)?;
+        let Evaluation { judge, trained_on, input, .. } = Evaluation::from_input(spec.clone(), input)?;
         (judge, trained_on, input)
     };
     let sampling = spec.sampling.sampling();

@@ -168,7 +168,8 @@ fn draw(path: &Path, documents: &BTreeMap<Key, Document>, choice: Choice) -> Res
 /// The first segment under judgement whose source occurs in an example, as a whole or in a characteristic
 /// sentence, independent of segmentation and spelling.
 pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s Segment> {
-    let known = TrainedOn::of("the examples", examples.iter().map(|example| example.source.as_str()));
+    let known =
+        TrainedOn::from_sources("the examples", examples.iter().map(|example| example.source.as_str()));
     segments.iter().find(|segment| known.knows(&segment.source))
 }
 

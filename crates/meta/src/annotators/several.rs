@@ -94,12 +94,12 @@ impl Several {
     /// };
     /// let rising = std::array::from_fn(|at| at as f64);
     /// let falling = rising.map(|score: f64| -score);
-    /// let all = Several::of(&[annotator("a", rising), annotator("b", rising), annotator("c", falling)]);
+    /// let all = Several::new(&[annotator("a", rising), annotator("b", rising), annotator("c", falling)]);
     /// let standings: Vec<Standing> = all.members.iter().map(|member| member.standing).collect();
     /// assert_eq!(standings, [Standing::Agrees, Standing::Agrees, Standing::DisagreesWithAll]);
     /// ```
     #[must_use]
-    pub fn of(annotators: &[Annotator]) -> Self {
+    pub fn new(annotators: &[Annotator]) -> Self {
         let columns: Vec<Column> = annotators.iter().map(column).collect();
         let mut pairs = Vec::new();
         for (idx, first) in annotators.iter().enumerate() {

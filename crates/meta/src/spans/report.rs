@@ -134,7 +134,7 @@ pub fn compare(
     let mut sums = Sums::default();
     let (mut n_segments, mut n_verdicts, mut n_partly_rated) = (0, 0, 0);
     for (verdict, unit) in verdicts.iter().zip(units).filter(|(verdict, _)| verdict.status == "ok") {
-        let Some(rated) = Rated::of(verdict, unit, ratings) else { continue };
+        let Some(rated) = Rated::new(verdict, unit, ratings) else { continue };
         sums.add(verdict, &rated);
         n_segments += rated.n_segments;
         n_verdicts += 1;

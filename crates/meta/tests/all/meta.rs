@@ -365,7 +365,7 @@ fn contents_of_wmt23_are_those_of_the_papers() {
         ("zh-en", 1976, 179, 17, counts(33592, 179 * 17, 36 * 17)),
     ] {
         let Some(eval_set) = eval_set(lp, &[]) else { return };
-        let rows = Contents::of(&eval_set.testset, &eval_set.gold).unwrap();
+        let rows = Contents::from_testset(&eval_set.testset, &eval_set.gold).unwrap();
         let [all, domains @ ..] = &rows[..] else { panic!("nothing of {lp}") };
         assert_eq!((all.segments, all.documents, all.systems.len()), (segments, documents, systems), "{lp}");
         assert_eq!(all.translated, translated, "{lp}");

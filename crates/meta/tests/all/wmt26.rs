@@ -81,7 +81,7 @@ fn agreement_of_annotators_equals_scipy() {
                 Annotator { name: idx.to_string(), scores: [("A".to_owned(), scores)].into() }
             })
             .collect();
-        let found = Several::of(&annotators);
+        let found = Several::new(&annotators);
         close(found.alpha.unwrap(), case["alpha"].as_f64().unwrap(), 1e-12, "alpha");
         let pairs = case["pairs"].as_array().unwrap();
         assert_eq!(found.pairs.len(), pairs.len());

@@ -41,7 +41,7 @@ pub(super) fn pairs(perfect: &[&Rated], n: usize, plan: &Plan, random: &mut Pcg6
     let mut seen = BTreeSet::new();
     let distinct = perfect.iter().filter(|rated| seen.insert((rated.source, rated.target)));
     let mut sentences: Vec<(&Rated, Words)> =
-        distinct.map(|rated| (*rated, Words::of(rated.target))).collect();
+        distinct.map(|rated| (*rated, Words::parse(rated.target))).collect();
     sentences.retain(|(_, words)| replaced_words(words.len()).is_some());
     random.shuffle(&mut sentences);
     let drawn = sentences.iter().filter_map(|sentence| pair(sentence, &sentences, plan, random));

@@ -116,7 +116,9 @@ impl Rows for Wmt26 {
         let (system, doc) = (record.system.clone(), record.doc.clone());
         let Some(seg) = record.seg else { return Err(Error::Document { system, doc }) };
         let key = (record.pair(), doc, seg);
-        let Some(prediction) = Prediction::of(record, self.scale, &mut self.losses) else { return Ok(()) };
+        let Some(prediction) = Prediction::from_record(record, self.scale, &mut self.losses) else {
+            return Ok(());
+        };
         self.predictions.entry(key).or_default().insert(system, prediction);
         Ok(())
     }

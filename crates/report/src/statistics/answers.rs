@@ -57,7 +57,7 @@ impl Answers {
     ///
     /// # Errors
     /// Folders whose verdicts or calls cannot be read.
-    pub fn of(runs: &[(String, PathBuf)]) -> Result<Vec<Self>, Error> {
+    pub fn from_runs(runs: &[(String, PathBuf)]) -> Result<Vec<Self>, Error> {
         let runs: Vec<Run> =
             runs.iter().map(|(name, path)| Run::read(name, path)).collect::<Result<_, _>>()?;
         let by_segment: Vec<_> = runs

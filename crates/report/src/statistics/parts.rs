@@ -120,7 +120,7 @@ pub const PARTS: [Part; 11] = [
         compute: |context| {
             let title =
                 "answers of runs: tokens of all answers about a unit, error spans, and wall-clock time";
-            Ok(tabled("answers", title, &answers::Answers::of(context.request.runs)?, answers::table))
+            Ok(tabled("answers", title, &answers::Answers::from_runs(context.request.runs)?, answers::table))
         },
     },
     Part {

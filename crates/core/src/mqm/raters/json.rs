@@ -49,7 +49,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         if path.extension().is_some_and(|ending| ending == "json") {
             let campaigns: Map<String, Value> = serde_json::from_str(&text::read(path).ok()?).ok()?;
             let log = campaigns.values().find_map(|log| log.as_array()?.first())?;
@@ -74,7 +74,7 @@ fn is_entry(row: &Map<String, Value>) -> bool {
 
 /// Returns true if a file holds such annotations, by its first line.
 pub fn is_annotations(path: &Path) -> bool {
-    Kind::of(path).is_some()
+    Kind::from_path(path).is_some()
 }
 
 /// Reads a file: the annotations in its order. Languages are those of the ids or of the campaign's name;
@@ -86,7 +86,7 @@ pub fn is_annotations(path: &Path) -> bool {
 pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>, Error> {
     let mut found = Found { path, chosen: pair, counted, all: Vec::new(), others: BTreeMap::new() };
     let io = |source| Error::Io { path: path.into(), source };
-    match Kind::of(path) {
+    match Kind::from_path(path) {
         Some(Kind::Campaigns) => {
             let document = text::read(path).map_err(io)?;
             let wrong = |error: serde_json::Error| Error::Line {

@@ -32,7 +32,7 @@ impl Markup {
     /// The format of a text; `None` for text without markup. A segment may hold markup of its own: only a
     /// text that begins with one of the elements and ends with its end is meant.
     #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let mut tail = text.trim_start();
         // Declarations and comments come before the first element.
         while tail.starts_with("<?") || tail.starts_with("<!") {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn formats_are_told_from_text_that_holds_markup() {
-        let of = Markup::of;
+        let of = Markup::parse;
         assert_eq!(of("<srcset setid=\"t\">\n<doc>\n</doc>\n</srcset>\n"), Some(Markup::Sgm));
         assert_eq!(of("<REFSET>\n</REFSET >"), Some(Markup::Sgm));
         assert_eq!(

@@ -26,7 +26,7 @@ use super::{
 
 /// Reads the rows of a file.
 pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
-    let is_quoted = Evidence::of(path)?.is_quoted();
+    let is_quoted = Evidence::from_file(path)?.is_quoted();
     let mut header: Option<Vec<String>> = None;
     let mut take = |number: usize, record: &str| {
         let Some(names) = &header else {
@@ -111,7 +111,7 @@ impl Evidence {
     }
 
     /// Scans a file up to the first violation of the rules.
-    fn of(path: &Path) -> Result<Self, Error> {
+    fn from_file(path: &Path) -> Result<Self, Error> {
         let (mut found, mut n_columns) = (Self::default(), None);
         let mut open = Open::default();
         text::each(path, |number, line| {

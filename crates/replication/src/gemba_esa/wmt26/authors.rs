@@ -57,7 +57,7 @@ impl Texts {
         })?;
         let fault = |reason: String| setup::Error::Prompt { file: path.display().to_string(), reason };
         let texts =
-            Self::of(&text).map_err(|name| fault(format!("it does not define `{name}` as expected")))?;
+            Self::parse(&text).map_err(|name| fault(format!("it does not define `{name}` as expected")))?;
         let names = ["", ""];
         let is_whole = texts.fill_spans(names, "", ("", "")).is_some()
             && texts.fill_score(names, "", ("", ""), "").is_some()
@@ -66,7 +66,7 @@ impl Texts {
     }
 
     /// The texts of a file, or the name of what is missing.
-    fn of(file: &str) -> Result<Self, &'static str> {
+    fn parse(file: &str) -> Result<Self, &'static str> {
         let value = |name: &'static str| literals::literal_after(file, &format!("\n{name} =")).ok_or(name);
         let text = |name: &'static str| value(name)?.as_str().map(str::to_owned).ok_or(name);
         let builder = file.find(&format!("def {BUILDER}")).ok_or(BUILDER)?;

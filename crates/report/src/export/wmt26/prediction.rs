@@ -123,7 +123,7 @@ const INSTRUCTION: &str = "instruction";
 
 impl Prediction {
     /// `None` for a unit without a verdict; an empty translation omits everything.
-    pub fn of(record: &Record, scale: Option<Scale>, losses: &mut Losses) -> Option<Self> {
+    pub fn from_record(record: &Record, scale: Option<Scale>, losses: &mut Losses) -> Option<Self> {
         let mut prediction = Self {
             hash: hash(&record.hypothesis),
             spans: Vec::new(),
