@@ -63,7 +63,8 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Retry, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Question, Retry, Role, Stage, Verdict,
+    in_parallel,
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
@@ -124,7 +125,7 @@ pub const METHOD: Method = Method {
     ],
     roles: &[Role::Tier1, Role::Tier2, Role::Single],
     // The default of `strict`; every judge has its own.
-    calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
+    calls: calls(Preset::Strict, Stages::Discussion, true, N_SUBTYPES),
     scale: Scale::PENALTY,
     weights: Some("himate"),
     answer_tokens: Some(23),
@@ -157,7 +158,7 @@ pub const N_SUBTYPES: usize = 19;
 /// Model calls for a segment, retries apart: no subtype finds anything; four do, of which two are confirmed
 /// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
 #[must_use]
-pub const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes: usize) -> Calls {
+pub const fn calls(preset: Preset, stages: Stages, is_weighed: bool, n_subtypes: usize) -> Calls {
     let reflection = if is_weighed { 3 } else { 2 };
     let span = if matches!(preset, Preset::Strict) { 1 } else { 0 };
     let (typical, most) = match stages {
@@ -237,7 +238,7 @@ impl From<HiMate> for Judge {
             Some(hash) => provenance.with("calibration", hash),
             None => provenance,
         };
-        let calls = calls((judge.preset, judge.stages), judge.is_weighed, judge.subtypes().count());
+        let calls = calls(judge.preset, judge.stages, judge.is_weighed, judge.subtypes().count());
         Self { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Self::new(provenance, judge) }
     }
 }
@@ -399,19 +400,15 @@ impl HiMate {
         if self.is_strict() { enforced() } else { Ok(ResponseFormat::Text) }
     }
 
-    /// Asks about one subtype, and again where the answer cannot be used.
-    fn ask<T>(
+    /// A question of a stage, whose answer has `budget` tokens unless the user sets them.
+    fn question<'q>(
         &self,
         task: &Task,
-        (role, stage): (Role, Stage),
-        chat: &Chat,
-        (form, budget): (&ResponseFormat, usize),
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let max_tokens = self.max_tokens.unwrap_or(budget);
-        let question = task.panel.question(chat, form, max_tokens);
-        let step = stage.about(task.subtype.path.as_str());
-        task.panel.ask_until(role, step, &question, Retry::AGENT, read)
+        chat: &'q Chat,
+        form: &'q ResponseFormat,
+        budget: usize,
+    ) -> Question<'q> {
+        task.panel.question(chat, form, self.max_tokens.unwrap_or(budget))
     }
 
     fn subtypes(&self) -> impl Iterator<Item = (&Core, &Subtype)> {
@@ -439,6 +436,18 @@ impl Task<'_> {
     /// The text that errors of the subtype are marked in.
     fn marked(&self) -> &str {
         if self.subtype.is_omission { &self.segment.source } else { &self.segment.hypothesis }
+    }
+
+    /// Asks about the subtype, and again where the answer cannot be used.
+    fn ask<T>(
+        &self,
+        role: Role,
+        stage: Stage,
+        question: &Question,
+        read: impl Fn(&Reply) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let step = stage.about(self.subtype.path.as_str());
+        self.panel.ask_until(role, step, question, Retry::AGENT, read)
     }
 
     /// Runs a stage, and once more at another seed where one of its answers cannot be used.

@@ -320,7 +320,7 @@ impl MMad {
             budget: ANNOTATION_BUDGET,
         };
         let form = self.form(dimension, None, segment)?;
-        self.ask(panel, &question, (&chat, &form), |reply| annotation::read(&reply.text, self.preset))
+        self.ask(panel, &question, &chat, &form, |reply| annotation::read(&reply.text, self.preset))
     }
 
     /// Stage 2, multi-agent debate (Figures 8 and 9).
@@ -358,7 +358,7 @@ impl MMad {
         let chat = self.judge_chat(segment, viewpoints)?;
         let question = Question { role: Role::Judge, step: JUDGE_STAGE.into(), budget: JUDGE_BUDGET };
         let form = self.form(&COUPLED, Some("analysis"), segment)?;
-        self.ask(panel, &question, (&chat, &form), |reply| {
+        self.ask(panel, &question, &chat, &form, |reply| {
             let mut errors: Vec<ErrorSpan> = to_errors(&annotation::read(&reply.text, self.preset)?);
             confidence::note(reply, "error_span", &mut errors);
             Ok(errors)
@@ -421,7 +421,8 @@ impl MMad {
         &self,
         panel: &Panel,
         question: &Question,
-        (chat, form): (&Chat, &ResponseFormat),
+        chat: &Chat,
+        form: &ResponseFormat,
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);

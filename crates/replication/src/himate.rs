@@ -85,7 +85,7 @@ impl Protocol for Published {
 impl From<Published> for Judge {
     fn from(judge: Published) -> Self {
         let prompts = prompt::hash(judge.texts.all());
-        let calls = calls((Preset::Code, judge.stages), false, N_SUBTYPES);
+        let calls = calls(Preset::Code, judge.stages, false, N_SUBTYPES);
         Self::new(Provenance { prompts, ..Provenance::default() }, judge).with_calls(calls)
     }
 }
