@@ -68,7 +68,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         bail!("`{}` is given twice\nhint: one run alone makes a page too", twice.display());
     }
     let page = args.out.clone().unwrap_or_else(|| beside(&args.runs[0]));
-    spare_runs(&page, None)?;
+    spare_runs(&page)?;
     let pairs = pairs(args)?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let how = Statistics { domains: &domains, resamples: args.resamples.max(1), seed: args.seed };
@@ -157,14 +157,14 @@ fn check_size(bytes: u64) -> Result<()> {
 /// The selected languages, which the runs must have judged; else those of the runs.
 fn pairs(args: &Args) -> Result<Vec<Pair>> {
     let judged = pairs_of(&args.runs)?;
-    let Some(asked) = &args.pair else { return Ok(judged) };
-    if judged.is_empty() || judged.iter().any(|pair| (&pair.src, &pair.tgt) == (&asked.src, &asked.tgt)) {
-        return Ok(vec![asked.clone()]);
+    let Some(chosen) = &args.pair else { return Ok(judged) };
+    if judged.is_empty() || judged.iter().any(|pair| (&pair.src, &pair.tgt) == (&chosen.src, &chosen.tgt)) {
+        return Ok(vec![chosen.clone()]);
     }
     let known: Vec<&str> = judged.iter().map(|pair| pair.given.as_str()).collect();
     bail!(
         "`-l {}`: there is no verdict on this pair\nhint: the runs judged {}",
-        asked.given,
+        chosen.given,
         known.join(", ")
     )
 }
@@ -177,8 +177,8 @@ fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
             let record = record?;
             let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
             if !pairs.iter().any(is_same) {
-                let given = record.pair();
-                pairs.push(Pair { given, src: record.src_lang, tgt: record.tgt_lang });
+                let spelling = record.pair();
+                pairs.push(Pair { given: spelling, src: record.src_lang, tgt: record.tgt_lang });
             }
         }
     }

@@ -225,8 +225,10 @@ impl<'a> Checks<'a> {
     /// The fastest kernels that are right, by their place in [`SETS`].
     fn right(&self, limit: Duration) -> eval::Result<usize> {
         let known = self.path.as_ref().map(read).unwrap_or_default();
-        if let Some(kept) = known.get(&self.key).and_then(|kept| SETS.iter().position(|set| set == kept)) {
-            return Ok(kept);
+        if let Some(known_set) =
+            known.get(&self.key).and_then(|known_set| SETS.iter().position(|set| set == known_set))
+        {
+            return Ok(known_set);
         }
         let (mut last, mut has_difference) = (String::new(), false);
         for (idx, set) in SETS.into_iter().enumerate() {
@@ -259,7 +261,7 @@ impl<'a> Checks<'a> {
             }
         }
         if !has_difference {
-            // The device or this machine is slow, or hangs; no difference was found. The run goes on with a
+            // The device or this machine is slow, or does not respond; no difference was found. The run goes on with a
             // warning.
             say!("warning: this run takes `--gpu-kernels plain`, which are slower");
             return Ok(SETS.len() - 1);

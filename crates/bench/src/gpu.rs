@@ -218,10 +218,12 @@ impl Bench<'_> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
         let fits = self.sequences_in(engine.facts().kv_bytes).max(1);
-        let share = |&asked: &usize| {
-            let rows = asked.min(fits);
-            let note = (rows < asked).then(|| {
-                format!("the cache holds {rows} of {asked} answers at a time; hint: a larger `--kv-cache`")
+        let share = |&n_requested: &usize| {
+            let rows = n_requested.min(fits);
+            let note = (rows < n_requested).then(|| {
+                format!(
+                    "the cache holds {rows} of {n_requested} answers at a time; hint: a larger `--kv-cache`"
+                )
             });
             let throughput = throughput::decode(&engine, rows, before, answer, repeats)?;
             let length = before as f64 + answer as f64 / 2.0;

@@ -99,13 +99,13 @@ impl Signature {
 
     /// Differences from another signature (`there`), in order of keys; the order of fields does not count.
     #[must_use]
-    pub fn differences(&self, there: &Self) -> Vec<Difference> {
-        let keys = self.fields.iter().chain(&there.fields).map(|(key, _)| key);
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let keys = self.fields.iter().chain(&other.fields).map(|(key, _)| key);
         let mut differences: Vec<Difference> = Vec::new();
         for key in keys {
-            let (here, there) = (self.get(key).map(String::from), there.get(key).map(String::from));
-            if here != there && differences.iter().all(|d| d.key != *key) {
-                differences.push(Difference { key: key.clone(), there, here });
+            let (value, other) = (self.get(key).map(String::from), other.get(key).map(String::from));
+            if value != other && differences.iter().all(|d| d.key != *key) {
+                differences.push(Difference { key: key.clone(), there: other, here: value });
             }
         }
         differences

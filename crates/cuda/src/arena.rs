@@ -127,7 +127,7 @@ impl Extent {
     pub(super) fn of(most: StepLimits, sizes: Sizes, n_adapters: usize) -> Self {
         let StepLimits { sequences, context, .. } = most;
         let padded = |n: usize| n.max(padded_rows(n.min(RECORDED_ROWS)));
-        let (rows, wanted) = (padded(most.rows), padded(most.wanted.min(most.rows)));
+        let (rows, n_logits) = (padded(most.rows), padded(most.wanted.min(most.rows)));
         let splits = sizes.most_splits().min(most.rows * context.div_ceil(SPLIT).max(1));
         let of_rows = |n: usize| n.div_ceil(ITEM_ROWS) + n_adapters;
         let items = of_rows(rows).max(of_rows(rows.min(RECORDED_ROWS)).next_power_of_two());
@@ -135,11 +135,11 @@ impl Extent {
         // Two windows, each with two numbers of a row's item and four of a split's, both rounded up, and the
         // starts.
         let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * splits + rows);
-        let arrays = 6 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
+        let arrays = 6 * (rows + 1) + n_logits + attention(rows) + attention(n_logits) + 2 * items * ITEM;
         let of_blocks = sequences * context.div_ceil(BLOCK) + 2 * sequences;
         let of_states = sizes.delta_net.map_or(0, |_| rows + 4 * sequences.next_power_of_two());
         // Each array begins at a multiple of four numbers.
-        Self { rows, wanted, numbers: arrays + of_blocks + of_states + 256, splits, items }
+        Self { rows, wanted: n_logits, numbers: arrays + of_blocks + of_states + 256, splits, items }
     }
 
     /// Returns true if a step of that extent fits.

@@ -39,8 +39,8 @@ impl QuantLayout {
             Format::Q6K => (384, 32),
             _ => return None,
         };
-        let whole = k > 0 && k.is_multiple_of(format.block());
-        whole.then_some(Self { format, k, codes_bytes, super_bytes })
+        let is_divided = k > 0 && k.is_multiple_of(format.block());
+        is_divided.then_some(Self { format, k, codes_bytes, super_bytes })
     }
 
     /// Bytes of a strip, 16 rows of the file.

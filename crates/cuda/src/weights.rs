@@ -193,9 +193,9 @@ impl Linear {
         let mut parts = Vec::new();
         let mut first = 0;
         // A weight that is one on one card has the slices of one on every card.
-        for whole in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
-            let k_slice = products::k_slice(whole.iter().map(|found| found.n).sum(), matrices.k);
-            for group in whole.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
+        for aligned in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
+            let k_slice = products::k_slice(aligned.iter().map(|found| found.n).sum(), matrices.k);
+            for group in aligned.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
                 let memory = Arc::new(upload.memory(group.iter().map(Found::device_bytes).sum())?);
                 let mut at = memory.at();
                 for found in group {

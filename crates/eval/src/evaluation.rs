@@ -107,8 +107,8 @@ impl Input {
         let chunks = self.segments.chunks(AT_A_TIME).enumerate();
         chunks.map(|(chunk, some)| {
             let placed = some?.into_iter().enumerate();
-            let wanted = placed.filter(|(at, _)| units.wants(chunk * AT_A_TIME + at));
-            Ok(wanted.map(|(_, segment)| segment).collect())
+            let selected = placed.filter(|(at, _)| units.wants(chunk * AT_A_TIME + at));
+            Ok(selected.map(|(_, segment)| segment).collect())
         })
     }
 }
@@ -421,14 +421,14 @@ pub fn signature(built: &Built, models: &Signature, sampling: &SamplingSpec) -> 
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&sampling.sampling()));
     // A method with an option for the temperature has signed it already.
-    let own = |name: &str| built.method.options.iter().any(|option| option.name == name);
+    let has_option = |name: &str| built.method.options.iter().any(|option| option.name == name);
     let sampling = sampling.fields().iter().fold(Signature::new(), |signature, (key, value)| {
-        let said = match key.as_str() {
-            "temp" => own("temperature"),
-            "top_p" => own("top-p"),
+        let is_stated = match key.as_str() {
+            "temp" => has_option("temperature"),
+            "top_p" => has_option("top-p"),
             _ => false,
         };
-        if said { signature } else { signature.with(key, value) }
+        if is_stated { signature } else { signature.with(key, value) }
     });
     let signature = method.followed_by(models).followed_by(&prompts).followed_by(&sampling);
     signature.with("v", env!("CARGO_PKG_VERSION"))

@@ -115,8 +115,8 @@ impl FromStr for Pair {
 impl TryFrom<String> for Pair {
     type Error = lang::Error;
 
-    fn try_from(given: String) -> Result<Self, lang::Error> {
-        given.parse()
+    fn try_from(text: String) -> Result<Self, lang::Error> {
+        text.parse()
     }
 }
 

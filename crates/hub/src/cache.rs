@@ -77,8 +77,8 @@ impl Card {
         }))
     }
 
-    fn broken(&self, snapshot: &Path, what: String) -> Error {
-        Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), what }
+    fn broken(&self, snapshot: &Path, complaint: String) -> Error {
+        Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), what: complaint }
     }
 
     /// The files of a snapshot in a folder and its subfolders. Links lead to files of the same cache, whose

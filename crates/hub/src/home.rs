@@ -309,8 +309,8 @@ impl Identity {
     /// Returns true if the card pins these weights, or was pulled as these files.
     #[must_use]
     pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
-        let own = || self.files.iter().map(|(_, sha256)| sha256.as_str());
-        let is_pinned = card.weight_pins().is_some_and(|pins| own().eq(pins));
+        let hashes = || self.files.iter().map(|(_, sha256)| sha256.as_str());
+        let is_pinned = card.weight_pins().is_some_and(|pins| hashes().eq(pins));
         is_pinned || home.is_some_and(|home| self.was_pulled(card, home))
     }
 
@@ -355,8 +355,8 @@ fn files_read(
 ) -> Result<Vec<(String, String)>, Error> {
     let mut names = shards::weight_files(folder);
     names.extend(READ.map(str::to_owned));
-    let there = names.into_iter().filter(|name| folder.join(name).is_file());
-    there.map(|name| Ok((name.clone(), sha256(&name)?))).collect()
+    let names = names.into_iter().filter(|name| folder.join(name).is_file());
+    names.map(|name| Ok((name.clone(), sha256(&name)?))).collect()
 }
 
 /// Returns true if the path stays inside the folder it is joined to.

@@ -1,11 +1,8 @@
 //! Maps each role to its model and records calls. No method is named here.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
@@ -364,7 +361,7 @@ impl Panel {
     /// Records the outcome of the last answer at a step about this panel's unit. Outcomes are counted by
     /// stage in `summary.json`.
     pub fn mark(&self, step: &Step, outcome: &'static str) {
-        let mut calls = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.record.lock();
         let last = calls
             .iter_mut()
             .rev()
@@ -400,13 +397,13 @@ impl Panel {
     }
 
     fn note_call(&self, call: Call) {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        self.record.lock().push(call);
     }
 
     /// The calls since [`Panel::fresh`], by unit; calls about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
-        let mut calls = std::mem::take(&mut *self.record.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut calls = std::mem::take(&mut *self.record.lock());
         calls.sort_by_key(|call| call.unit);
         calls
     }

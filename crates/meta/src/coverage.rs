@@ -1,5 +1,5 @@
 //! The translations that metrics are compared on: those that every metric scored, or, per metric, those that
-//! it scored. The others are counted; no gap is filled.
+//! it scored. The others are counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,8 @@ pub enum CoveragePolicy {
     Each,
     /// Those that it scored itself; system scores are the metric's and the raters' own, whatever it lacks.
     Official,
+    /// All that the raters scored: a metric gets its lowest score on the test set for those that it lacks.
+    Lowest,
 }
 
 /// Counts of the rated translations that all metrics scored, and of the others.
@@ -46,9 +48,9 @@ impl Common {
     #[must_use]
     pub fn of(gold: &Scores, metrics: &[Scores], systems: &BTreeSet<String>) -> (Self, Scores) {
         let mut common = Self::default();
-        let mut kept = gold.clone();
+        let mut compared = gold.clone();
         let scored: Vec<Scored> = metrics.iter().map(Scored::of).collect();
-        for (system, column) in kept.segments.iter_mut().flatten() {
+        for (system, column) in compared.segments.iter_mut().flatten() {
             if !systems.contains(system) {
                 continue;
             }
@@ -66,10 +68,10 @@ impl Common {
             }
         }
         let documents: Vec<&UnitScores> = metrics.iter().filter_map(|metric| metric.units.as_ref()).collect();
-        if let Some(columns) = kept.segments.as_mut().filter(|_| !documents.is_empty()) {
+        if let Some(columns) = compared.segments.as_mut().filter(|_| !documents.is_empty()) {
             common.cut_documents(columns, &documents, systems);
         }
-        (common, kept)
+        (common, compared)
     }
 
     /// Leaves out the remaining segments of documents of which a segment is missing, until every document is
@@ -85,12 +87,12 @@ impl Common {
             for units in documents {
                 for (system, column) in columns.iter_mut().filter(|(system, _)| systems.contains(*system)) {
                     for segs in units.system_units(system) {
-                        let there: Vec<usize> =
+                        let present: Vec<usize> =
                             segs.iter().copied().filter(|seg| is_there(column, *seg)).collect();
-                        if there.len() == segs.len() {
+                        if present.len() == segs.len() {
                             continue;
                         }
-                        for seg in there {
+                        for seg in present {
                             column[seg] = None;
                             self.left_out += 1;
                             self.in_cut_documents += 1;
@@ -133,9 +135,9 @@ struct Scored<'a> {
 impl<'a> Scored<'a> {
     fn of(metric: &'a Scores) -> Self {
         let in_documents = metric.units.as_ref().map(|units| {
-            let system_segments = |(system, given): (&'a String, &'a Vec<Given>)| {
-                let scored = units.units.iter().zip(given);
-                let scored = scored.filter(|(_, given)| matches!(given, Given::Score(_)));
+            let system_segments = |(system, scores_of_system): (&'a String, &'a Vec<Given>)| {
+                let scored = units.units.iter().zip(scores_of_system);
+                let scored = scored.filter(|(_, cell)| matches!(cell, Given::Score(_)));
                 (system.as_str(), scored.flat_map(|(segs, _)| segs.iter().copied()).collect())
             };
             units.scores.iter().map(system_segments).collect()

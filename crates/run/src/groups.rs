@@ -55,8 +55,8 @@ pub fn groups<S: Segments + ?Sized>(
         Grouping::Source => sources(segments),
     };
     let group = |members: Vec<usize>| {
-        let wanted = (0..members.len()).filter(|&at| selection.wants(members[at])).collect();
-        Group { members: members.into(), wanted, is_apart: false }
+        let positions = (0..members.len()).filter(|&at| selection.wants(members[at])).collect();
+        Group { members: members.into(), wanted: positions, is_apart: false }
     };
     all.into_iter().map(group).filter(|group| !group.wanted.is_empty()).collect()
 }
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use crate::{
         judges::{Settings, registry},
-        segment::Lang,
+        segment::lang::parse_pair,
         units::in_verdict_order,
     };
 
@@ -326,13 +326,7 @@ mod tests {
             system: system.into(),
             doc: doc.into(),
             seg,
-            src_lang: Lang::parse("en").unwrap(),
-            tgt_lang: Lang::parse("de").unwrap(),
-            source: format!("source {seg}"),
-            hypothesis: "x".repeat(seg * 7 % 50),
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            ..Segment::new(parse_pair("en-de").unwrap(), &format!("source {seg}"), &"x".repeat(seg * 7 % 50))
         }
     }
 

@@ -116,7 +116,7 @@ impl<'a> Layout<'a> {
         let is_missing = |at: &usize| {
             verdicts.get(*at).is_some_and(|v| v.as_ref().is_err_and(judges::Error::is_of_the_answer))
         };
-        let (wanted, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit {
+        let (missing_units, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit {
             Unit::Segment => {
                 let missing: Vec<usize> = group.wanted.iter().copied().filter(is_missing).collect();
                 (missing.clone(), missing)
@@ -131,7 +131,7 @@ impl<'a> Layout<'a> {
             seed: panel.sampling.seed.wrapping_add(OTHER_SEED),
             ..panel.sampling.clone()
         };
-        let mut warmer = panel.wanting(&wanted);
+        let mut warmer = panel.wanting(&missing_units);
         warmer.sampling = sampling;
         let mut again = self.task.judge.judge(&warmer, members);
         for at in missing {

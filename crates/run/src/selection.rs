@@ -160,7 +160,7 @@ impl Selection {
     }
 
     fn from_flags(is_wanted: &[bool]) -> Self {
-        if is_wanted.iter().all(|wanted| *wanted) {
+        if is_wanted.iter().all(|flag| *flag) {
             return Self::All;
         }
         Self::Only((0..is_wanted.len()).filter(|&idx| is_wanted[idx]).collect())
@@ -207,8 +207,8 @@ impl Selection {
     /// The selected segments alone, for work that needs no context.
     #[must_use]
     pub fn of_segments(&self, segments: Vec<Segment>) -> Vec<Segment> {
-        let wanted = segments.into_iter().enumerate().filter(|(idx, _)| self.wants(*idx));
-        wanted.map(|(_, segment)| segment).collect()
+        let selected = segments.into_iter().enumerate().filter(|(idx, _)| self.wants(*idx));
+        selected.map(|(_, segment)| segment).collect()
     }
 }
 
@@ -258,20 +258,14 @@ fn document<'a>(segment: &Outline<'a>) -> Document<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Lang;
+    use crate::segment::lang::parse_pair;
 
     fn segment(system: &str, doc: &str, seg: usize) -> Segment {
         Segment {
             system: system.into(),
             doc: doc.into(),
             seg,
-            src_lang: Lang::parse("en").unwrap(),
-            tgt_lang: Lang::parse("de").unwrap(),
-            source: format!("source {seg}"),
-            hypothesis: "x".into(),
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            ..Segment::new(parse_pair("en-de").unwrap(), &format!("source {seg}"), "x")
         }
     }
 

@@ -189,9 +189,9 @@ impl<'a> Pools<'a> {
             (0..=2, _) => (if draws.below(3) > 0 { first } else { words[half..].join(" ") }, HALF, "half"),
             _ => {
                 let missing = draws.below(sentences.len());
-                let rest: Vec<&str> =
+                let remaining: Vec<&str> =
                     sentences.iter().enumerate().filter(|(i, _)| *i != missing).map(|(_, s)| *s).collect();
-                (rest.join(" "), SENTENCE, "sentence")
+                (remaining.join(" "), SENTENCE, "sentence")
             }
         }
     }
@@ -238,23 +238,18 @@ mod tests {
     use crate::segment::lang::parse_pair;
 
     fn documents(n: usize) -> Vec<Document> {
-        let (src_lang, tgt_lang) = parse_pair("zh-en").unwrap();
+        let pair = parse_pair("zh-en").unwrap();
         let words = ["river", "garden", "winter", "letter", "market", "window", "people", "morning"];
         let rated = |i: usize| {
             let word = |k: usize| words[(i * (k + 3) + k) % words.len()];
             let sentence =
                 |k: usize| format!("The {} of the {} is {} today.", word(k), word(k + 1), word(k + 2));
+            let hypothesis = (0..=i % 4).map(sentence).collect::<Vec<_>>().join(" ");
             let segment = Segment {
                 system: format!("s{}", i % 2),
                 doc: format!("d{}", i / 4),
                 seg: i,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: format!("第{i}条河流与花园。"),
-                hypothesis: (0..=i % 4).map(sentence).collect::<Vec<_>>().join(" "),
-                reference: None,
-                domain: None,
-                reference_kind: None,
+                ..Segment::new(pair.clone(), &format!("第{i}条河流与花园。"), &hypothesis)
             };
             Rated::by_one(segment, Some(Vec::new()))
         };

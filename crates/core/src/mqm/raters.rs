@@ -178,12 +178,12 @@ impl Annotations {
             });
             return;
         };
-        let there = &mut self.all[place];
+        let earlier = &mut self.all[place];
         // The longer one holds every span.
-        if segment.hypothesis.len() > there.segment.hypothesis.len() {
-            there.segment.hypothesis = segment.hypothesis;
+        if segment.hypothesis.len() > earlier.segment.hypothesis.len() {
+            earlier.segment.hypothesis = segment.hypothesis;
         }
-        there.errors.extend(error.map(|error| error.in_source(&segment.source, &there.segment.source)));
+        earlier.errors.extend(error.map(|error| error.in_source(&segment.source, &earlier.segment.source)));
     }
 }
 

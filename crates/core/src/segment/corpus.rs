@@ -64,39 +64,21 @@ pub trait Segments: Sync {
     }
 }
 
-impl Segments for [Segment] {
+impl<T: AsRef<[Segment]> + Sync + ?Sized> Segments for T {
     fn n_segments(&self) -> usize {
-        self.len()
+        self.as_ref().len()
     }
 
     fn outline(&self, idx: usize) -> Outline<'_> {
-        self[idx].outline()
+        self.as_ref()[idx].outline()
     }
 
     fn segment(&self, idx: usize) -> io::Result<Segment> {
-        Ok(self[idx].clone())
+        Ok(self.as_ref()[idx].clone())
     }
 
     fn source_id(&self, idx: usize) -> u128 {
-        source_id(&self[idx].source)
-    }
-}
-
-impl Segments for Vec<Segment> {
-    fn n_segments(&self) -> usize {
-        self.len()
-    }
-
-    fn outline(&self, idx: usize) -> Outline<'_> {
-        self[idx].outline()
-    }
-
-    fn segment(&self, idx: usize) -> io::Result<Segment> {
-        Ok(self[idx].clone())
-    }
-
-    fn source_id(&self, idx: usize) -> u128 {
-        source_id(&self[idx].source)
+        source_id(&self.as_ref()[idx].source)
     }
 }
 

@@ -166,9 +166,9 @@ impl MixedUp {
                 seen.refusal(system, &pair.sources, (src, tgt)).map_or(Ok(()), Err)?;
             }
             if let Some(found) = pair.sources.certain() {
-                let what = format!("the sources of `{src}-{tgt}` are in {found}{}", not(found, src));
+                let complaint = format!("the sources of `{src}-{tgt}` are in {found}{}", not(found, src));
                 let hint = format!("give the sources in {}, or the right pair (`-l`)", src.name());
-                return Err(Refusal { what, hint });
+                return Err(Refusal { what: complaint, hint });
             }
         }
         Ok(())
@@ -215,29 +215,32 @@ impl SystemStats {
     /// Reason for rejecting the translations of a system; `None` if there is none.
     fn refusal(&self, system: &str, sources: &File, (src, tgt): (&Lang, &Lang)) -> Option<Refusal> {
         if self.long_copies >= COPIES && self.long_copies as f64 >= CERTAIN * self.n as f64 {
-            let what = format!(
+            let complaint = format!(
                 "the translation `{system}` is the source itself in {} of {} segments",
                 self.copies, self.n
             );
-            return Some(Refusal { what, hint: format!("give the translations into {}", tgt.name()) });
+            return Some(Refusal {
+                what: complaint,
+                hint: format!("give the translations into {}", tgt.name()),
+            });
         }
         if let (Some(sources), Some(found)) =
             (sources.certain_by_script(src), self.translations.certain_by_script(tgt))
             && is_in(sources, tgt)
             && is_in(found, src)
         {
-            let what = format!(
+            let complaint = format!(
                 "the sources of `{src}-{tgt}` are in {sources} and the translations of `{system}` in {found}, so the two are \
                  swapped"
             );
             let hint =
                 format!("give the files the other way round, or name the languages so: `-l {tgt}-{src}`");
-            return Some(Refusal { what, hint });
+            return Some(Refusal { what: complaint, hint });
         }
         if let Some(found) = self.translations.certain() {
-            let what = format!("the translations of `{system}` are in {found}{}", not(found, tgt));
+            let complaint = format!("the translations of `{system}` are in {found}{}", not(found, tgt));
             let hint = format!("give the translations into {}, or the right pair (`-l`)", tgt.name());
-            return Some(Refusal { what, hint });
+            return Some(Refusal { what: complaint, hint });
         }
         self.lines.shift(shifted::CERTAIN).map(|shift| Refusal {
             what: format!("the translations of `{system}` stand {} their sources", shifted_by(shift)),
@@ -307,21 +310,10 @@ mod tests {
     const N: usize = 5;
 
     fn seen(pair: &str, texts: &[(&str, &str)]) -> MixedUp {
-        let (src_lang, tgt_lang) = crate::segment::lang::parse_pair(pair).unwrap();
+        let pair = crate::segment::lang::parse_pair(pair).unwrap();
         let mut seen = MixedUp::default();
         for (seg, (source, hypothesis)) in texts.iter().enumerate() {
-            seen.add(&Segment {
-                system: "a".into(),
-                doc: String::new(),
-                seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: (*source).into(),
-                hypothesis: (*hypothesis).into(),
-                reference: None,
-                domain: None,
-                reference_kind: None,
-            });
+            seen.add(&Segment { system: "a".into(), seg, ..Segment::new(pair.clone(), source, hypothesis) });
         }
         seen
     }
@@ -410,18 +402,11 @@ mod tests {
         for row in rows {
             let [src_lang, tgt_lang, source, hypothesis] =
                 row.split('\t').collect::<Vec<_>>().try_into().expect("a row has four fields");
-            let mut segment = Segment {
-                system: "a".into(),
-                doc: String::new(),
-                seg: 0,
-                src_lang: Lang::parse(src_lang).unwrap(),
-                tgt_lang: Lang::parse(tgt_lang).unwrap(),
-                source: source.into(),
-                hypothesis: hypothesis.into(),
-                reference: None,
-                domain: None,
-                reference_kind: None,
-            };
+            let mut segment = Segment::new(
+                (Lang::parse(src_lang).unwrap(), Lang::parse(tgt_lang).unwrap()),
+                source,
+                hypothesis,
+            );
             let reason = untranslated::of(&segment).map(|found| found.reason(&segment.tgt_lang));
             called.extend(reason.map(|reason| format!("{tgt_lang}: {hypothesis}: {reason}")));
             let mut file = MixedUp::default();

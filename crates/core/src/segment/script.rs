@@ -187,8 +187,8 @@ impl Letters {
     /// The script that a text is in, where it is surely none of those of its language.
     #[must_use]
     pub fn stray(&self, lang: &Lang) -> Option<Script> {
-        let own = Script::of_language(lang);
-        let is_stray = !own.is_empty() && self.total() >= ENOUGH && self.share(own) < HARDLY;
+        let expected = Script::of_language(lang);
+        let is_stray = !expected.is_empty() && self.total() >= ENOUGH && self.share(expected) < HARDLY;
         SCRIPTS.into_iter().find(|script| is_stray && self.are_mostly(*script))
     }
 }

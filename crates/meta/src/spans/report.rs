@@ -245,20 +245,20 @@ pub fn means(reports: &[&SpanReport]) -> Vec<SpanMeans> {
         }
     }
     let of = |name: &&String| {
-        let own: Vec<&&SpanReport> = reports.iter().filter(|report| report.name == **name).collect();
+        let of_metric: Vec<&&SpanReport> = reports.iter().filter(|report| report.name == **name).collect();
         let mean = |pick: &dyn Fn(&SpanReport) -> f64| {
-            own.iter().map(|report| pick(report)).sum::<f64>() / own.len() as f64
+            of_metric.iter().map(|report| pick(report)).sum::<f64>() / of_metric.len() as f64
         };
         let scores = |pick: fn(&SpanReport) -> &PrecisionRecall| PrecisionRecall {
             precision: mean(&|report| pick(report).precision),
             recall: mean(&|report| pick(report).recall),
             f1: mean(&|report| pick(report).f1),
         };
-        let unit = own[0].errors.unit;
+        let unit = of_metric[0].errors.unit;
         SpanMeans {
             name: (*name).clone(),
-            pairs: own.len(),
-            unit: if own.iter().all(|report| report.errors.unit == unit) { unit } else { "mixed" },
+            pairs: of_metric.len(),
+            unit: if of_metric.iter().all(|report| report.errors.unit == unit) { unit } else { "mixed" },
             characters: BySide {
                 target: scores(|report| &report.characters.target),
                 source: scores(|report| &report.characters.source),

@@ -56,11 +56,11 @@ fn pair(
 ) -> Option<[Cue; 2]> {
     let (rated, words) = sentence;
     let length = replaced_words(words.len())?;
-    let own = random.below(words.len() - length + 1);
+    let start = random.below(words.len() - length + 1);
     let swapped = random.below(words.len() - length + 1);
     let phrase = foreign_phrase(sentence, words.phrase(swapped, length), length, others, random)?;
     Some([
-        cue(rated, marked(words, own, length, words.phrase(own, length)), [NO_ERROR, NO_ERROR], plan),
+        cue(rated, marked(words, start, length, words.phrase(start, length)), [NO_ERROR, NO_ERROR], plan),
         cue(rated, marked(words, swapped, length, phrase), ["mistranslation", "major"], plan),
     ])
 }

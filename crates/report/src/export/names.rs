@@ -20,8 +20,8 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn new(what: &'static str, hold: fn(&str) -> String) -> Self {
-        Self { what, hold, written: BTreeMap::new() }
+    pub fn new(noun: &'static str, hold: fn(&str) -> String) -> Self {
+        Self { what: noun, hold, written: BTreeMap::new() }
     }
 
     /// The name as written.
@@ -30,11 +30,11 @@ impl Names {
     /// [`Error::Names`] where another name is written alike.
     pub fn written(&mut self, name: &str) -> Result<String, Error> {
         let written = (self.hold)(name);
-        let there = self.written.entry(written.clone()).or_insert_with(|| name.to_owned());
-        if there == name {
+        let first = self.written.entry(written.clone()).or_insert_with(|| name.to_owned());
+        if first == name {
             return Ok(written);
         }
-        Err(Error::Names { what: self.what, first: there.clone(), second: name.to_owned(), written })
+        Err(Error::Names { what: self.what, first: first.clone(), second: name.to_owned(), written })
     }
 
     /// Notes on changed names, with the reason.

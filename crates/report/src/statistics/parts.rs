@@ -37,7 +37,7 @@ pub struct Context<'a> {
     pub span_f1: &'a [Definition],
 }
 
-/// What a part found, as fields of a JSON object and as tables with their titles.
+/// Results of a part: fields of a JSON object, and tables with their titles.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     pub json: Map<String, Value>,

@@ -41,8 +41,8 @@ pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
         }
         let values = fields(record, names.len(), is_quoted);
         if values.len() != names.len() {
-            let (found, wanted) = (values.len(), names.len());
-            return Err(Error::Columns { path: path.into(), line: number, found, wanted });
+            let (found, expected) = (values.len(), names.len());
+            return Err(Error::Columns { path: path.into(), line: number, found, wanted: expected });
         }
         let fields = names.iter().zip(values).map(|(k, v)| (k.clone(), Value::from(v))).collect();
         visit(Row { line: number, fields })
@@ -183,11 +183,11 @@ impl Iterator for Fields<'_> {
     type Item = Field;
 
     fn next(&mut self) -> Option<Field> {
-        let rest = self.rest.take()?;
-        let within = if std::mem::take(&mut self.is_within) { Some(rest) } else { rest.strip_prefix('"') };
+        let tail = self.rest.take()?;
+        let within = if std::mem::take(&mut self.is_within) { Some(tail) } else { tail.strip_prefix('"') };
         let Some(mut inner) = within else {
             let (text, after) =
-                rest.split_once('\t').map_or((rest, None), |(text, after)| (text, Some(after)));
+                tail.split_once('\t').map_or((tail, None), |(text, after)| (text, Some(after)));
             self.rest = after;
             let ends = if text.contains('"') { Ends::Stray } else { Ends::Well };
             return Some(Field { text: text.to_owned(), is_quoted: false, ends });

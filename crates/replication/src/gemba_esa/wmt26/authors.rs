@@ -11,9 +11,9 @@ use tribunal_core::{
 use tribunal_judges::{gemba_esa::wmt26::GENERAL, literals, setup};
 
 /// The error for a missing file, with the repository that has it.
-fn not_at_hand(what: String) -> setup::Error {
+fn not_at_hand(file: String) -> setup::Error {
     setup::Error::AuthorsPrompts {
-        what,
+        what: file,
         repository: "https://github.com/Ammonsh/WMT26-QE-baselines",
         folder: "WMT26-QE-baselines",
     }
@@ -93,12 +93,12 @@ impl Texts {
     /// The names of a segment's languages: of the pair with the same codes, or else of the first with the
     /// same languages, one with the same script or region before others.
     pub fn names(&self, segment: &Segment) -> Option<Names<'_>> {
-        let wanted = [&segment.src_lang, &segment.tgt_lang];
+        let languages = [&segment.src_lang, &segment.tgt_lang];
         let is_alike = |pair: &&[(Lang, String); 2]| {
-            pair.iter().zip(wanted).all(|((lang, _), wanted)| lang.language() == wanted.language())
+            pair.iter().zip(languages).all(|((lang, _), language)| lang.language() == language.language())
         };
         let shared = |pair: &&[(Lang, String); 2]| -> usize {
-            pair.iter().zip(wanted).map(|((lang, _), wanted)| shared_parts(lang, wanted)).sum()
+            pair.iter().zip(languages).map(|((lang, _), language)| shared_parts(lang, language)).sum()
         };
         let alike: Vec<_> = self.pairs.iter().filter(is_alike).collect();
         let most = alike.iter().map(&shared).max()?;
@@ -147,7 +147,7 @@ fn fill(
     [src, tgt]: Names,
     requirements: &str,
     (source, target): (&str, &str),
-    own: (&str, &str),
+    names: (&str, &str),
 ) -> Option<String> {
     let values = [
         ("src_name", src),
@@ -155,7 +155,7 @@ fn fill(
         ("src_text", source),
         ("hyp_text", target),
         ("domain_req", requirements),
-        own,
+        names,
     ];
     literals::interpolate(prompt, &values)
 }
