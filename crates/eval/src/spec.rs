@@ -324,12 +324,13 @@ impl FromStr for DeviceRequest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = |list: &str| list.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+        let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        let numbers = |list: &str| list.split(',').map(number).collect::<Option<Vec<usize>>>();
         match text {
             "auto" => Some(Self::Auto),
             "cpu" => Some(Self::Cpu),
             "cuda" => Some(Self::Cuda),
-            _ => text.strip_prefix("cuda:").and_then(|list| numbers(list).ok()).map(Self::Gpus),
+            _ => text.strip_prefix("cuda:").and_then(numbers).map(Self::Gpus),
         }
         .ok_or_else(|| "it must be auto, cpu, cuda, cuda:N or cuda:N,M".into())
     }
@@ -527,7 +528,7 @@ mod tests {
         for right in ["auto", "cpu", "cuda", "cuda:3", "cuda:0,2"] {
             assert_eq!(right.parse().map(|device: DeviceRequest| device.to_string()).as_deref(), Ok(right));
         }
-        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "CUDA"] {
+        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "cuda:+1", "CUDA"] {
             assert!(wrong.parse::<DeviceRequest>().is_err(), "{wrong}");
         }
     }

@@ -344,7 +344,10 @@ fn settings_are_followed() {
     assert_eq!((mistral.window(), mistral.slides), (Some(32), vec![true, true]));
     assert_eq!(with("attention.sliding_window", Value::U32(128)), plain, "a window of the whole context");
     let heads = Value::Array(vec![Value::I32(2), Value::I32(2)]);
-    assert_eq!(with("attention.head_count_kv", heads), plain, "the same in all layers");
+    assert_eq!(with("attention.head_count_kv", heads.clone()), plain, "the same in all layers");
+    let sliding = Open::small().with("llama.attention.sliding_window", Value::U32(32));
+    let sliding = sliding.with("llama.attention.head_count_kv", heads).config();
+    assert_eq!(sliding.attentions().map(|a| a.n_kv_heads).collect::<Vec<_>>(), [2, 2], "no layer is full");
     let mut scaled = Open::small().with(key, Value::F32(2.0));
     scaled.tensors.push(("rope_freqs.weight".into(), floats(&[32])));
     let Scaling::Factors(twice) = rope(scaled).scaling else { panic!("the tensor is followed") };
