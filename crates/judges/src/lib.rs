@@ -27,6 +27,8 @@ pub mod panel;
 
 pub mod declaration;
 
+pub mod method_file;
+
 pub mod gemba_mqm;
 
 pub mod gemba_da;
