@@ -50,7 +50,8 @@ pub struct Declaration {
 
 impl Declaration {
     /// The files that it renders in a preset.
-    fn files(&self, preset: Preset) -> Vec<File> {
+    #[must_use]
+    pub fn files(&self, preset: Preset) -> Vec<File> {
         let mut files = match self.prompt {
             Layout::Message(file) => vec![file],
             Layout::Turns { system, question, answer } => {
@@ -217,6 +218,12 @@ impl SingleQuestion {
     #[must_use]
     pub fn with_shots(self, shown: Value) -> Self {
         Self { shown, ..self }
+    }
+
+    /// Its prompts.
+    #[must_use]
+    pub fn prompts(&self) -> &Prompts {
+        &self.prompts
     }
 
     /// Its inputs, for the signature.

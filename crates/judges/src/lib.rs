@@ -31,6 +31,8 @@ pub mod method_file;
 
 pub mod gemba_mqm;
 
+pub mod mqm_ape;
+
 pub mod gemba_da;
 
 pub mod gemba_scales;

@@ -194,6 +194,7 @@ pub enum Role {
     Evaluator,
     Search,
     Comparer,
+    Editor,
 }
 
 names!(Role, "a role", {
@@ -210,6 +211,7 @@ names!(Role, "a role", {
     Evaluator => "evaluator",
     Search => "search",
     Comparer => "comparer",
+    Editor => "editor",
 });
 
 /// A kind of question in a method, such as the debate of M-MAD.

@@ -8,7 +8,7 @@ use super::{
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
     method::{Build, Calls, Method, Role},
     method_file::{self, MethodFile},
-    probe, rate, rubric_mqm,
+    mqm_ape, probe, rate, rubric_mqm,
     samples::Samples,
     scale::Scale,
     setup::{self, GivenOptions, LanguageCheck, OptionSpec, Preset, Reference, Settings, shared},
@@ -24,6 +24,7 @@ use crate::{
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
 pub const METHODS: &[&Method<'static>] = &[
     &gemba_mqm::METHOD,
+    &mqm_ape::METHOD,
     &gemba_da::METHOD,
     &gemba_scales::SQM,
     &gemba_scales::STARS,

@@ -14,6 +14,7 @@
 //! | `marot` | 5 | 5 | 1 | 0.1 | 25 | 0 | none | all |
 //! | `xcomet` | 10 | 5 | 1 | 1 | by severity | by severity | 25 | all |
 //! | `rubric-mqm` | 25 | 5 | 1 | 0.1 (at any severity) | by severity | by severity | 25 | all |
+//! | `mqm-ape` | 25 | 5 | 1 | 1 | by severity | by severity | 25 | all |
 //! | `gemba-v2` | 25 | 5 | 1 | 0.1 | by severity | by severity | none | all |
 //!
 //! Neutral errors and the category `no-error` cost nothing anywhere.
@@ -207,6 +208,13 @@ pub const PRESETS: &[Weights] = &[
         max_errors: None,
     },
     Weights {
+        name: Cow::Borrowed("mqm-ape"),
+        source: "MQM-APE's scorer: 25, 5 and 1, at most 25",
+        rules: Cow::Borrowed(&[rule(Critical, Any, 25.0), rule(Major, Any, 5.0), rule(Minor, Any, 1.0)]),
+        cap: Some(25.0),
+        max_errors: None,
+    },
+    Weights {
         name: Cow::Borrowed("gemba-v2"),
         source: "GEMBA-MQM V2 (Junczys-Dowmunt, WMT 2025): 25, 5 and 1, and 0.1 for minor punctuation, without a cap",
         rules: Cow::Borrowed(&[
@@ -377,6 +385,7 @@ mod tests {
             ("marot", [5.0, 5.0, 1.0, 0.1, 25.0, 25.0, 0.0, 0.0]),
             ("xcomet", [10.0, 5.0, 1.0, 1.0, 5.0, 1.0, 5.0, 0.0]),
             ("rubric-mqm", [25.0, 5.0, 1.0, 0.1, 5.0, 1.0, 5.0, 0.0]),
+            ("mqm-ape", [25.0, 5.0, 1.0, 1.0, 5.0, 1.0, 5.0, 0.0]),
             ("gemba-v2", [25.0, 5.0, 1.0, 0.1, 5.0, 1.0, 5.0, 0.0]),
         ];
         let errors = [
@@ -417,7 +426,7 @@ mod tests {
         assert_eq!(
             message,
             "unknown weight preset `wtm`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, \
-             himate, marot, xcomet, rubric-mqm, gemba-v2"
+             himate, marot, xcomet, rubric-mqm, mqm-ape, gemba-v2"
         );
     }
 }

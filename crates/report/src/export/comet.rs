@@ -28,8 +28,12 @@ pub fn json(records: &[Record], segments: &[Segment], signature: Option<&str>) -
         let spans = record.errors.iter().filter(|e| e.side == Side::Target);
         entry["errors"] = spans
             .map(|e| {
-                json!({ "text": e.span, "start": e.start, "end": e.end, "severity": e.severity,
-                        "confidence": e.confidence })
+                let mut error = json!({ "text": e.span, "start": e.start, "end": e.end, "severity": e.severity,
+                                        "confidence": e.confidence });
+                if let Some(suggestion) = &e.suggestion {
+                    error["suggestion"] = json!(suggestion);
+                }
+                error
             })
             .collect();
         if let Some(warning) = &record.warning {
