@@ -187,7 +187,7 @@ fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Re
         let is_copy = at.is_dir() && path.extension().is_some_and(|ending| ending == "toml");
         let file = if is_copy { path.file_name().map_or(at.clone(), |name| at.join(name)) } else { at };
         let file = if file.is_dir() { file.join(method_file::FILE) } else { file };
-        spec.judge.method = format!("{}:{options}", file.display());
+        spec.judge.method = format!("{}:{options}", std::path::absolute(&file)?.display());
         return Ok(());
     }
     let mut method = request.clone();

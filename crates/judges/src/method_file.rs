@@ -1,8 +1,12 @@
 //! A method in a file: TOML, with templates and a schema beside it, read into the [`Declaration`] that built-in
 //! methods of one question are. The files are untrusted: they run no code, and none outside their folder is read.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
+use serde_json::{Value, json};
 use tribunal_core::files;
 
 use super::{
@@ -68,19 +72,19 @@ pub struct MethodFile {
     files: Vec<InForce>,
 }
 
-/// The path in a request, where it names a file instead of a built-in method: it ends in `.toml` or has a `/`.
-/// With it the options behind a colon.
+/// The path in a request that names a file or a folder instead of a built-in method, and the options behind it. A
+/// path ends in `.toml` or has a `/` before the first colon.
 #[must_use]
 pub fn request(request: &str) -> Option<(&Path, &str)> {
-    if let Some(end) = request.rfind(".toml").map(|at| at + ".toml".len()) {
-        let options = request[end..].strip_prefix(':').unwrap_or(&request[end..]);
-        return Some((Path::new(&request[..end]), options));
+    let first = request.split(':').next().unwrap_or_default();
+    if !first.contains('/') && !first.ends_with(".toml") {
+        return None;
     }
-    let (path, options) = match request.rsplit_once(':') {
-        Some((path, options)) if options.is_empty() || options.contains('=') => (path, options),
-        _ => (request, ""),
-    };
-    path.contains('/').then(|| (Path::new(path), options))
+    let ends = request.match_indices(".toml").map(|(at, ending)| at + ending.len());
+    let of_file = ends.filter(|end| request[*end..].is_empty() || request[*end..].starts_with(':')).last();
+    let of_options = || request.rfind(':').filter(|at| request[*at..].contains('='));
+    let end = of_file.or_else(of_options).unwrap_or(request.len());
+    Some((Path::new(&request[..end]), request[end..].trim_start_matches(':')))
 }
 
 /// A method in a file as a run's signature describes it; `None` for other signatures.
@@ -119,7 +123,7 @@ impl MethodFile {
             })?;
         method.files.insert(0, InForce::of_folder(DECLARED, name, text));
         let templates = Prompts::of(method.files.clone(), &Settings::default())?;
-        method.takes_reference = method.check_variables(&folder, &templates)?;
+        method.takes_reference = method.check_templates(&folder, &templates)?;
         Ok(method)
     }
 
@@ -168,34 +172,48 @@ impl MethodFile {
         Ok(judge)
     }
 
-    /// Checks that templates use no values but those that exist; returns true if one shows the reference.
-    fn check_variables(&self, folder: &Path, templates: &Prompts) -> Result<bool, setup::Error> {
-        let mut takes_reference = false;
+    /// Checks that templates use no values but those that exist, and that they can be rendered with and without a
+    /// reference; returns true if one shows it.
+    fn check_templates(&self, folder: &Path, templates: &Prompts) -> Result<bool, setup::Error> {
         let of_prompt = match self.question.prompt {
             Layout::Turns { system, question, .. } => vec![system, question],
             Layout::Message(question) => vec![question],
         };
+        let mut takes_reference = false;
         for template in of_prompt {
-            let used = templates.variables(template);
-            takes_reference |= used.contains("reference");
-            let has_schema = self.files.iter().any(|file| file.is_at(SCHEMA));
-            let known = VARIABLES.iter().filter(|name| has_schema || **name != "schema");
-            let is_known = |name: &&String| known.clone().chain(&FUNCTIONS).any(|known| known == *name);
-            let Some(unknown) = used.iter().find(|name| !is_known(name)) else { continue };
             let file =
                 self.files.iter().find(|file| file.is_at(template)).expect("its templates are its files");
-            let names: Vec<&str> = known.clone().copied().collect();
-            return Err(setup::Error::Line {
+            let at = |word: &str, reason: String| setup::Error::Line {
                 file: folder.join(&*file.name).display().to_string(),
-                line: line_of(&file.text, unknown),
-                reason: format!(
-                    "there is no value `{unknown}`{}; hint: a template can use {}",
-                    setup::nearest(unknown, names.iter().copied()),
-                    names.join(", ")
-                ),
-            });
+                line: line_of(&file.text, word),
+                reason,
+            };
+            let used = templates.variables(template);
+            takes_reference |= used.contains("reference");
+            if let Some((unknown, reason)) = self.unknown_variable(&used) {
+                return Err(at(unknown, reason));
+            }
+            let rendered = |reference: Value| {
+                let texts = json!({ "source_lang": "", "source": "a", "target_lang": "", "target": "b", "schema": "",
+                                    "reference": reference });
+                templates.render(template, texts).map_err(setup::Error::from_prompt)
+            };
+            rendered(json!("c"))?;
+            if rendered(Value::Null)? != rendered(json!(""))? {
+                let reason = "a reference that is not shown prints `none` here; hint: {% if reference %} ... {% endif %}";
+                return Err(at("reference", reason.into()));
+            }
         }
         Ok(takes_reference)
+    }
+
+    /// A variable that templates do not have, with the reason for its refusal.
+    fn unknown_variable<'u>(&self, used: &'u BTreeSet<String>) -> Option<(&'u str, String)> {
+        let has_schema = self.files.iter().any(|file| file.is_at(SCHEMA));
+        let known: Vec<&str> = VARIABLES.into_iter().filter(|name| has_schema || *name != "schema").collect();
+        let unknown = used.iter().find(|name| !known.iter().chain(&FUNCTIONS).any(|known| known == name))?;
+        let (nearest, known) = (setup::nearest(unknown, known.iter().copied()), known.join(", "));
+        Some((unknown, format!("there is no value `{unknown}`{nearest}; hint: a template can use {known}")))
     }
 }
 

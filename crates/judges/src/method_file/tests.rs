@@ -88,11 +88,11 @@ fn a_method_is_read_from_its_file_or_its_folder() {
 fn a_request_is_told_from_a_name() {
     let seen = |text| request(text).map(|(path, options)| format!("{} {options}", path.display()));
     assert_eq!(seen("gemba-mqm:form=json"), None);
-    assert_eq!(seen("himate:calibration=a/b"), Some("himate calibration=a/b".into()));
+    assert_eq!(seen("himate:calibration=a/b.toml"), None);
     assert_eq!(seen("./mine"), Some("./mine ".into()));
     assert_eq!(seen("./mine:reference=on"), Some("./mine reference=on".into()));
-    assert_eq!(seen("a:b/c"), Some("a:b/c ".into()));
-    assert_eq!(seen("x=1:y/mine.toml:reference=on"), Some("x=1:y/mine.toml reference=on".into()));
+    assert_eq!(seen("/a:b/c"), Some("/a:b/c ".into()));
+    assert_eq!(seen("/x=1:y/mine.toml:reference=on"), Some("/x=1:y/mine.toml reference=on".into()));
     assert_eq!(seen("mine.toml"), Some("mine.toml ".into()));
 }
 
@@ -123,6 +123,8 @@ fn files_that_are_refused() {
         refused(&[("{{ target }}", "{{ target")]),
         refused(&[("{{ target }}", "{% if reference %}{{ tarqet }}{% endif %}")]),
         refused(&[("{{ target }}", "{% include 'method.toml' %}")]),
+        refused(&[("{{ target }}", "{{ reference }}")]),
+        refused(&[("{{ target }}", "{% if reference %}{{ target | shout }}{% endif %}")]),
     ];
     insta::assert_snapshot!(files.join("\n"), @"");
 }

@@ -103,21 +103,40 @@ struct Errors {
     severities: BTreeMap<String, Severity>,
 }
 
-/// Penalties of severities, or the name of a preset.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Weights {
-    Preset(String),
-    Table(Table),
-}
-
+/// Penalties of severities, or a preset of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
-    critical: f64,
-    major: f64,
-    minor: f64,
+struct Weights {
+    preset: Option<String>,
+    critical: Option<f64>,
+    major: Option<f64>,
+    minor: Option<f64>,
     cap: Option<f64>,
+}
+
+/// Reads the files of a method's folder.
+struct Reader<R> {
+    read: R,
+    files: Vec<InForce>,
+}
+
+impl<R: Fn(&str) -> io::Result<String>> Reader<R> {
+    /// The text of the file that a key names, for its place in the method.
+    fn add(&mut self, place: File, key: &str, name: &str) -> Result<String, Fault> {
+        let ending = Path::new(place.name).extension();
+        if Path::new(name).extension() != ending {
+            let ending = ending.unwrap_or_default().display();
+            return Err(Fault::of(key, format!("`{name}` does not end in `.{ending}`")));
+        }
+        if self.files.iter().any(|known| known.name == name) {
+            return Err(Fault::of(key, format!("`{name}` is named twice")));
+        }
+        let text = (self.read)(name);
+        let text =
+            text.map_err(|e| Fault::of(key, format!("`{name}` cannot be read: {}", files::describe(&e))))?;
+        self.files.push(InForce::of_folder(place, name, text.clone()));
+        Ok(text)
+    }
 }
 
 impl Method {
@@ -126,41 +145,18 @@ impl Method {
     /// # Errors
     /// A fault at one of its keys.
     pub fn checked(self, read: impl Fn(&str) -> io::Result<String>) -> Result<MethodFile, Fault> {
-        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-        if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_plain) {
-            let reason = format!("a name has 1 to {MAX_NAME} lower-case letters, digits, hyphens and dots");
-            return Err(Fault::of("name", reason));
-        }
+        self.check_words()?;
         let role = self.role.parse::<Role>().map_err(|e| Fault::of("role", e.to_string()))?;
-        if self.answer.max_tokens == 0 || self.answer.max_tokens > MAX_TOKENS {
-            return Err(Fault::of("max-tokens", format!("it can be 1 to {MAX_TOKENS}")));
-        }
-        let file = |key: &str, name: &str, ending: &str| {
-            if Path::new(name).extension().is_none_or(|found| found != ending) {
-                return Err(Fault::of(key, format!("`{name}` does not end in `.{ending}`")));
-            }
-            read(name)
-                .map_err(|e| Fault::of(key, format!("`{name}` cannot be read: {}", files::describe(&e))))
-        };
-        let mut files = Vec::new();
-        let mut add = |place: File, key: &str, name: &str, ending: &str| {
-            let text = file(key, name, ending)?;
-            if files.iter().any(|known: &InForce| known.name == name) {
-                return Err(Fault::of(key, format!("`{name}` has another part already")));
-            }
-            files.push(InForce::of_folder(place, name, text.clone()));
-            Ok::<String, Fault>(text)
-        };
+        let mut reader = Reader { read, files: Vec::new() };
         let prompt = match &self.prompts.system {
             None => Layout::Message(QUESTION),
             Some(system) => {
-                add(SYSTEM, "system", system, "j2")?;
+                reader.add(SYSTEM, "system", system)?;
                 Layout::Turns { system: SYSTEM, question: QUESTION, answer: None }
             }
         };
-        add(QUESTION, "question", &self.prompts.question, "j2")?;
-        let form = self.answer.form(|name| add(SCHEMA, "schema", name, "json"))?;
-        let is_json = matches!(form, Form::Schema(_));
+        reader.add(QUESTION, "question", &self.prompts.question)?;
+        let form = self.answer.form(|name| reader.add(SCHEMA, "schema", name))?;
         let (scale, number) = match self.score {
             None => (Scale::PENALTY, None),
             Some(score) => score.checked(&form).map(|(scale, number)| (scale, Some(number)))?,
@@ -171,7 +167,7 @@ impl Method {
             }
             (None, Some(_)) => return Err(Fault::of("weights", "there are weights, and no `[errors]`")),
             (None, None) => None,
-            (Some(_), _) if !is_json => {
+            (Some(_), _) if !matches!(form, Form::Schema(_)) => {
                 return Err(Fault::of("errors", "errors are read from JSON; hint: give a `schema`"));
             }
             (Some(_), weights) => Some(weights.map_or_else(|| Ok("wmt".to_owned()), Weights::checked)?),
@@ -188,18 +184,35 @@ impl Method {
             answers: Answers::Fields(Box::new(fields)),
             budget: self.answer.max_tokens,
         };
-        let Self { name, summary, citation, .. } = self;
         Ok(MethodFile {
-            name,
-            summary,
-            citation,
+            name: self.name,
+            summary: self.summary,
+            citation: self.citation,
             role,
             scale,
             weights,
             question,
             takes_reference: false,
-            files,
+            files: reader.files,
         })
+    }
+
+    /// Checks the name and the budget, and that no word controls a terminal.
+    fn check_words(&self) -> Result<(), Fault> {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_plain) {
+            let reason = format!("a name has 1 to {MAX_NAME} lower-case letters, digits, hyphens and dots");
+            return Err(Fault::of("name", reason));
+        }
+        for (key, text) in [("summary", &self.summary), ("citation", &self.citation)] {
+            if text.trim().is_empty() || text.chars().any(char::is_control) {
+                return Err(Fault::of(key, "it is empty, or more than a line of text"));
+            }
+        }
+        match self.answer.max_tokens {
+            1..=MAX_TOKENS => Ok(()),
+            _ => Err(Fault::of("max-tokens", format!("it can be 1 to {MAX_TOKENS}"))),
+        }
     }
 }
 
@@ -292,17 +305,18 @@ impl Weights {
     /// Their name.
     fn checked(self) -> Result<String, Fault> {
         match self {
-            Self::Preset(name) => {
-                weights::find(&name).map_err(|e| Fault::of("weights", e.to_string()))?;
+            Self { preset: Some(name), critical: None, major: None, minor: None, cap: None } => {
+                weights::find(&name).map_err(|e| Fault::of("preset", e.to_string()))?;
                 Ok(name)
             }
-            Self::Table(Table { critical, major, minor, cap }) => {
+            Self { preset: None, critical: Some(critical), major: Some(major), minor: Some(minor), cap } => {
                 let penalties = [critical, major, minor];
                 if penalties.iter().chain(&cap).any(|penalty| !(penalty.is_finite() && *penalty >= 0.0)) {
                     return Err(Fault::of("weights", "a penalty is a number from 0"));
                 }
                 Ok(Penalties::by_severity(penalties, cap).name.into_owned())
             }
+            _ => Err(Fault::of("weights", "weights are a `preset`, or `critical`, `major` and `minor`")),
         }
     }
 }
