@@ -1,7 +1,7 @@
 //! The list of judges, and the construction of one from its name, with its signature. The methods themselves
 //! are in their modules.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use super::{
     Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
@@ -427,7 +427,16 @@ pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result
 fn origin(request: &str) -> Result<(Origin, &str), setup::Error> {
     let Some((path, options)) = method_file::request(request) else {
         let (name, options) = request.split_once(':').unwrap_or((request, ""));
-        return Ok((Origin::BuiltIn(find(name)?), options));
+        let method = find(name).map_err(|error| match error {
+            setup::Error::Method { name, known, .. }
+                if Path::new(&name).join(method_file::FILE).is_file() =>
+            {
+                let nearest = format!("; did you mean the folder `./{name}`?");
+                setup::Error::Method { name, known, nearest }
+            }
+            other => other,
+        })?;
+        return Ok((Origin::BuiltIn(method), options));
     };
     let file = MethodFile::read(path)?;
     let name = file.method().name;

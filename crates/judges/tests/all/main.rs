@@ -16,6 +16,7 @@ mod judges_thinking;
 mod m_mad;
 mod m_mad_code;
 mod method_file;
+mod mqm_ape;
 mod rate;
 mod reasoning;
 mod signature;
