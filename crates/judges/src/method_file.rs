@@ -1,5 +1,6 @@
-//! A method in a file: TOML, with templates and a schema beside it, read into the [`Declaration`] that built-in
-//! methods of one question are. The files are untrusted: they run no code, and none outside their folder is read.
+//! A method in a file: TOML, with templates and a schema beside it, read into the [`Declaration`] that
+//! built-in methods of one question are. The files are untrusted: they run no code, and none outside their
+//! folder is read.
 
 use std::{
     collections::BTreeSet,
@@ -72,8 +73,8 @@ pub struct MethodFile {
     files: Vec<InForce>,
 }
 
-/// The path in a request that names a file or a folder instead of a built-in method, and the options behind it. A
-/// path ends in `.toml` or has a `/` before the first colon.
+/// The path in a request that names a file or a folder instead of a built-in method, and the options behind
+/// it. A path ends in `.toml` or has a `/` before the first colon.
 #[must_use]
 pub fn request(request: &str) -> Option<(&Path, &str)> {
     let first = request.split(':').next().unwrap_or_default();
@@ -105,8 +106,8 @@ impl MethodFile {
     /// Reads a method's file, or the one in its folder, with the files that it names.
     ///
     /// # Errors
-    /// [`setup::Error::Read`]; [`setup::Error::Line`] for a file that is no method, or that names files outside of
-    /// its folder or values that templates do not have.
+    /// [`setup::Error::Read`]; [`setup::Error::Line`] for a file that is no method, or that names files
+    /// outside of its folder or values that templates do not have.
     pub fn read(path: &Path) -> Result<Self, setup::Error> {
         let (folder, name) = place(path);
         let text = read_within(&folder, &name)
@@ -172,8 +173,8 @@ impl MethodFile {
         Ok(judge)
     }
 
-    /// Checks that templates use no values but those that exist, and that they can be rendered with and without a
-    /// reference; returns true if one shows it.
+    /// Checks that templates use no values but those that exist, and that they can be rendered with and
+    /// without a reference; returns true if one shows it.
     fn check_templates(&self, folder: &Path, templates: &Prompts) -> Result<bool, setup::Error> {
         let of_prompt = match self.question.prompt {
             Layout::Turns { system, question, .. } => vec![system, question],

@@ -1,17 +1,18 @@
-//! MQM-APE: GEMBA-MQM's errors, each weighed by whether a translation without it is better. Lu et al., "MQM-APE:
-//! Toward High-Quality Error Annotation Predictors with Automatic Post-Editing in LLM Translation Evaluators"
-//! (COLING 2025). The published program is preset `code`.
+//! MQM-APE: GEMBA-MQM's errors, each weighed by whether a translation without it is better. Lu et al.,
+//! "MQM-APE: Toward High-Quality Error Annotation Predictors with Automatic Post-Editing in LLM Translation
+//! Evaluators" (COLING 2025). The published program is preset `code`.
 //!
 //! Differs:
-//! - Errors. Code: GEMBA-MQM's question, its answer read line by line. `strict` asks [`super::gemba_mqm`]'s strict
-//!   question: spans are verbatim, repeated errors are merged.
-//! - Correction. Code: the line behind `Corrected Translation`, or the first line of any other answer. `strict`
-//!   enforces `Corrected Translation:` and asks up to three times for one that is not empty.
+//! - Errors. Code: GEMBA-MQM's question, its answer read line by line. `strict` asks [`super::gemba_mqm`]'s
+//!   strict question: spans are verbatim, repeated errors are merged.
+//! - Correction. Code: the line behind `Corrected Translation`, or the first line of any other answer.
+//!   `strict` enforces `Corrected Translation:` and asks up to three times for one that is not empty.
 //! - A correction that changes nothing. Code: compared as any other. `strict`: a tie, without a question.
-//! - Comparison, in both orders. Code: a reader that takes any answer, at worst as B; no answer ends the program
-//!   (here: no verdict). `strict` allows A and B only.
-//! - Outcome. Paper: errors whose correction is not better are dropped. Code and ours: the correction wins in both
-//!   orders, 1; the translation wins in both, 0; else one half. Errors that count 0 stay, without a penalty.
+//! - Comparison, in both orders. Code: a reader that takes any answer, at worst as B; no answer ends the
+//!   program (here: no verdict). `strict` allows A and B only.
+//! - Outcome. Paper: errors whose correction is not better are dropped. Code and ours: the correction wins in
+//!   both orders, 1; the translation wins in both, 0; else one half. Errors that count 0 stay, without a
+//!   penalty.
 //! - Score. Code: 25, 5 and 1 for each error, at most 25 (weights `mqm-ape`).
 //! - Beyond the paper: the correction that won is the error's suggestion.
 

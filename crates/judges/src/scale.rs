@@ -108,7 +108,8 @@ impl Scale {
         let [worst, best]: [f64; 2] = [worst.parse().ok()?, best.parse().ok()?];
         let is_upwards = worst < best;
         let better = if is_upwards { Direction::Higher } else { Direction::Lower };
-        (worst != best).then(|| Self::of_rating([worst.min(best), worst.max(best)], better))
+        let is_scale = worst.is_finite() && best.is_finite() && worst != best;
+        is_scale.then(|| Self::of_rating([worst.min(best), worst.max(best)], better))
     }
 
     /// The sum of points, at most `most` for an error.

@@ -1,5 +1,5 @@
-//! MQM-APE as its published program runs it, Coldmist-Lu/MQM_APE at 945d1a6: its readers of the three answers and
-//! its score. [`tribunal_judges::mqm_ape`] lists what differs.
+//! MQM-APE as its published program runs it, Coldmist-Lu/MQM_APE at 945d1a6: its readers of the three answers
+//! and its score. [`tribunal_judges::mqm_ape`] lists what differs.
 //!
 //! Source: `module_evaluator.py`, `module_ape.py`, `module_verifier.py` and `scorer.py`.
 
@@ -173,8 +173,8 @@ fn read_correction(answer: &str) -> String {
 
 /// True if an answer names the first translation; `None` for an answer without a line.
 ///
-/// Source: `module_verifier.py`, `verifier_pairwise`, whose last rule looks for capitals in a text without any, and
-/// so takes B.
+/// Source: `module_verifier.py`, `verifier_pairwise`, whose last rule looks for capitals in a text without
+/// any, and so takes B.
 fn read_winner(answer: &str) -> Option<bool> {
     const NAMES: [(&str, &str); 6] = [
         ("translation a", "translation b"),

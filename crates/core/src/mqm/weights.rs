@@ -236,7 +236,8 @@ pub fn find(name: &str) -> Result<&'static Weights, Error> {
     PRESETS.iter().find(|w| w.name == name).ok_or_else(|| Error::Weights { name: name.into() })
 }
 
-/// The weights of a name in a signature: a preset, or the table of a method in a file ([`Weights::by_severity`]).
+/// The weights of a name in a signature: a preset, or the table of a method in a file
+/// ([`Weights::by_severity`]).
 ///
 /// # Errors
 /// [`Error::Weights`] for any other text.
@@ -273,8 +274,8 @@ pub fn names() -> String {
 }
 
 impl Weights {
-    /// Penalties of critical, major and minor errors of any category, named `CRITICAL/MAJOR/MINOR`, with `/CAP`
-    /// where there is one.
+    /// Penalties of critical, major and minor errors of any category, named `CRITICAL/MAJOR/MINOR`, with
+    /// `/CAP` where there is one.
     #[must_use]
     pub fn by_severity(penalties: [f64; 3], cap: Option<f64>) -> Self {
         let names: Vec<String> = penalties.iter().chain(&cap).map(ToString::to_string).collect();

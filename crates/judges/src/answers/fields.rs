@@ -1,5 +1,5 @@
-//! Answers of a method in a file: their form, and the number and the errors at the places that the file names.
-//! Files are read in [`crate::method_file`].
+//! Answers of a method in a file: their form, and the number and the errors at the places that the file
+//! names. Files are read in [`crate::method_file`].
 
 use std::collections::BTreeMap;
 
@@ -106,8 +106,8 @@ pub struct ErrorList {
 }
 
 impl Fields {
-    /// Checks that every field that is read has a place in the schema, with values that can be read, and that spans
-    /// are copied from texts that exist.
+    /// Checks that every field that is read has a place in the schema, with values that can be read, and that
+    /// spans are copied from texts that exist.
     ///
     /// # Errors
     /// The reason why an answer of this form cannot be read.

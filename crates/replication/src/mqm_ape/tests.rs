@@ -103,8 +103,8 @@ fn messages_are_the_published_program_s() {
     assert_eq!(hash(&questions.comparison(&texts, "Er saß.", Order::AsGiven).unwrap()), golden["compare"]);
 }
 
-/// The answers that the repository stores lead to the scores that it stores. `MQM_APE` names a clone, which has no
-/// licence and is no part of this project.
+/// The answers that the repository stores lead to the scores that it stores. `MQM_APE` names a clone, which
+/// has no licence and is no part of this project.
 #[test]
 fn stored_answers_lead_to_the_stored_scores() {
     let Some(clone) = std::env::var_os("MQM_APE") else { return };

@@ -1,4 +1,5 @@
-//! Checks a schema of JSON answers against the fields that are read. Answers are neither written nor read here.
+//! Checks a schema of JSON answers against the fields that are read. Answers are neither written nor read
+//! here.
 
 use std::cell::Cell;
 
