@@ -18,4 +18,5 @@ mod model_quantised;
 mod model_second;
 mod model_weights;
 mod saved_prefixes;
+mod score_heads;
 mod states;
