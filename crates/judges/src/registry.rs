@@ -7,7 +7,7 @@ use super::{
     Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
     method::{Build, Calls, Method, Role},
-    probe, rate, rubric_mqm,
+    probe, rate, remedy, reward, rubric_mqm,
     samples::Samples,
     scale::Scale,
     setup::{self, GivenOptions, LanguageCheck, OptionSpec, Preset, Reference, Settings, shared},
@@ -35,6 +35,8 @@ pub const METHODS: &[&Method] = &[
     &gmft::METHOD,
     &probe::METHOD,
     &likelihood::METHOD,
+    &remedy::METHOD,
+    &reward::METHOD,
     &m_mad::METHOD,
     &himate::METHOD,
     &rate::METHOD,
@@ -70,7 +72,8 @@ const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "pri
 /// given texts.
 #[must_use]
 pub fn writes(method: &Method) -> bool {
-    ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
+    let readers = [&probe::METHOD, &likelihood::METHOD, &remedy::METHOD, &reward::METHOD];
+    !readers.iter().any(|reader| reader.name == method.name)
 }
 
 /// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
@@ -308,7 +311,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
     }
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
-    if method.name != probe::METHOD.name {
+    if ![&probe::METHOD, &remedy::METHOD, &reward::METHOD].iter().any(|other| other.name == method.name) {
         // The rule of `llm::is_chance`.
         signed = signed.with("signal", "above-chance");
     }
