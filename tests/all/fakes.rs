@@ -3,6 +3,7 @@
 mod gguf;
 mod noise;
 mod program;
+mod score_head;
 mod shortest;
 mod small_run;
 mod tiny_judge;
@@ -13,6 +14,7 @@ pub use self::{
     gguf::{gguf, gguf_of_heads},
     noise::{Babble, Collector, Noise, Scores, Within, random_answer, tiny, tiny_engine},
     program::{program, program_with},
+    score_head::{write_bos, write_with_head},
     shortest::WithShortest,
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel, verdicts},

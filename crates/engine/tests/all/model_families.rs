@@ -346,7 +346,7 @@ fn a_gguf_file_computes_what_transformers_computes_with_the_folder() {
 #[test]
 fn a_gguf_file_with_a_rank_head_has_the_scores_of_its_folder() {
     let folder = tempfile::tempdir().unwrap();
-    crate::score_heads::write_with_head(folder.path(), "qwen3", |_, _| {});
+    crate::score_head::write_with_head(folder.path(), "qwen3", |_, _| {});
     let path = folder.path().join("m.gguf");
     let family = |arch| Family {
         tiny: "",

@@ -1,45 +1,19 @@
 //! Models with a score head: the scores of transformers, the same bits in any company, and heads that are
 //! refused.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::path::Path;
 
-use candle_core::{DType, Device as Candle, Tensor, safetensors};
+use candle_core::{DType, Device as Candle, Tensor};
 use serde_json::{Map, Value, json};
 use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling};
 use tribunal_cpu::{Activations, Compute};
 use tribunal_engine::{Device, Engine, Options};
 use tribunal_model::{KvType, Part, Step, Weights, score_head::Head};
 
-use crate::model::{root, tiny};
-
-type Tensors = HashMap<String, Tensor>;
-
-fn golden() -> (Value, Tensors) {
-    let file = |kind: &str| root().join(format!("tests/golden/heads.{kind}"));
-    let json = serde_json::from_slice(&fs::read(file("json")).unwrap()).unwrap();
-    (json, safetensors::load(file("safetensors"), &Candle::Cpu).unwrap())
-}
-
-/// Writes a tiny model with the head of its golden scores, after changes to both.
-pub fn write_with_head(folder: &Path, model: &str, change: impl Fn(&mut Map<String, Value>, &mut Tensors)) {
-    let (json, heads) = golden();
-    let source = tiny(model);
-    let mut config: Map<String, Value> =
-        serde_json::from_slice(&fs::read(source.join("config.json")).unwrap()).unwrap();
-    config.extend(json["cases"][model].as_object().unwrap().clone());
-    let mut tensors = safetensors::load(source.join("model.safetensors"), &Candle::Cpu).unwrap();
-    for part in ["weight", "bias"] {
-        let head = heads.get(&format!("{model}.{part}")).cloned();
-        tensors.extend(head.map(|head| (format!("score.{part}"), head)));
-    }
-    change(&mut config, &mut tensors);
-    fs::create_dir_all(folder).unwrap();
-    fs::write(folder.join("config.json"), Value::Object(config).to_string()).unwrap();
-    safetensors::save(&tensors, folder.join("model.safetensors")).unwrap();
-    for file in ["tokenizer.json", "tokenizer_config.json"] {
-        fs::copy(source.join(file), folder.join(file)).unwrap();
-    }
-}
+use crate::{
+    model::{root, tiny},
+    score_head::{Tensors, golden, write_bos, write_with_head},
+};
 
 fn with_head(model: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +38,7 @@ fn scores(engine: &Engine, chat: &Chat) -> Vec<f64> {
 /// Checks the scores of the golden texts.
 #[track_caller]
 fn check(path: &Path, model: &str, options: &Options) {
-    let (json, heads) = golden();
+    let (json, heads) = golden(&root());
     let engine = Engine::open(path, options).unwrap_or_else(|error| panic!("{model}: {error}"));
     let expected: Vec<Vec<f32>> = heads[&format!("{model}.scores")].to_vec2().unwrap();
     for (text, expected) in json["texts"].as_array().unwrap().iter().zip(&expected) {
@@ -97,7 +71,7 @@ pub fn score_of_ids(path: &Path) -> Vec<f64> {
 
 #[test]
 fn scores_equal_those_of_transformers() {
-    let (json, _) = golden();
+    let (json, _) = golden(&root());
     let cases = json["cases"].as_object().unwrap();
     assert!(cases.len() > 12);
     for model in cases.keys() {
@@ -164,6 +138,20 @@ fn a_chat_is_scored_as_it_stands() {
     let language_model = Engine::open(&tiny("qwen2"), &options()).unwrap();
     let error = language_model.score(&chat).unwrap_err().to_string();
     assert!(error.contains("no score head"), "{error}");
+}
+
+/// The ids that transformers 5.24 gives: those of the rendered chat, and those of its text as any other.
+#[test]
+fn a_chat_tokenized_as_text_begins_with_a_second_bos() {
+    let folder = with_head("gemma2");
+    write_bos(folder.path());
+    let engine = Engine::open(folder.path(), &options()).unwrap();
+    let rendered =
+        [317, 318, 84, 82, 280, 198, 64, 319, 198, 318, 314, 82, 302, 83, 285, 83, 198, 65, 319, 198];
+    let chat = Chat::new().user("a").assistant("b");
+    assert_eq!(engine.prompt_ids(&chat).unwrap(), rendered);
+    let as_text = Chat { tokenized_as_text: true, ..chat };
+    assert_eq!(engine.prompt_ids(&as_text).unwrap(), [&[317], &rendered[..]].concat());
 }
 
 #[test]
