@@ -79,8 +79,9 @@ fn a_question_to_a_score_head_prints_its_outputs() {
     assert_eq!(scores.len(), 1);
     let (_, plain) = ask(&[]);
     assert_eq!(plain.lines().last().unwrap().parse::<f64>().ok(), scores[0].as_f64());
-    let (code, text) = ask(&["--form", "choice", "--schema", "none.txt"]);
-    assert!(code == 2 && text.contains("none.txt"), "{text}");
+    std::fs::write(small.at("choices.txt"), "yes\nno\n").unwrap();
+    let (code, text) = ask(&["--form", "choice=choices.txt"]);
+    assert!(code == 2 && text.contains("has a score head and answers no question"), "{text}");
 }
 
 #[test]

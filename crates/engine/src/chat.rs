@@ -105,8 +105,8 @@ impl ChatTemplate {
         if !self.opens_answer {
             return Ok(rendered);
         }
-        let asked = chat.thought.is_some().then(Marks::fallback);
-        if let Some(marks) = self.marks.or(asked) {
+        let fallback = chat.thought.is_some().then(Marks::fallback);
+        if let Some(marks) = self.marks.or(fallback) {
             marks.write(&mut rendered, chat.thought.as_ref(), protect);
         }
         Ok(rendered)
@@ -147,8 +147,8 @@ pub fn encode(
     let contents: Vec<String> = chat.messages().iter().map(|turn| guard.protect(&turn.content)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template.opened(chat, &contents, |thought| guard.protect(thought))?;
-    let (whole, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
-    let mut ids = tokenizer.encode_rendered(&whole, &breaks).map_err(failed)?;
+    let (text, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
+    let mut ids = tokenizer.encode_rendered(&text, &breaks).map_err(failed)?;
     if chat.tokenized_as_text {
         ids.splice(..0, tokenizer.added_bos());
     }

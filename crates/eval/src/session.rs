@@ -58,7 +58,7 @@ impl Session {
         // Before the model is loaded, which can take minutes.
         let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
         let built = tribunal_replication::build(&spec.judge.method, &settings)?;
-        heads::check(&spec.models, built.method.name, built.judge.head)?;
+        heads::check(&spec.models, built.method().name, built.judge.head)?;
         let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
         Ok(Self { spec, invocation, models })
     }

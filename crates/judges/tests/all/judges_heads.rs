@@ -7,7 +7,7 @@ use tribunal_core::{
     segment::{Lang, Segment},
 };
 use tribunal_judges::{Judge, Panel, Settings, Verdict, registry, rehearse};
-use tribunal_testing::{Outputs, Preview as _, document, judge};
+use tribunal_testing::{Outputs, document, judge};
 
 fn referenced() -> Segment {
     let one = document().remove(0);
