@@ -40,7 +40,7 @@ pub struct Args {
     /// A text file to score as the continuation of the prompt, instead of generating one
     #[arg(long, value_name = "FILE")]
     continuation: Option<PathBuf>,
-    /// How the answer is printed: text, or json (ids, tokens and log-probabilities on one line)
+    /// How the answer is printed: text, or json (ids, tokens and log-probabilities, or a head's scores, on one line)
     #[command(flatten)]
     printed: TextOrJson,
     #[command(flatten)]
