@@ -13,12 +13,13 @@ use tribunal_core::files;
 use super::{
     Judge, Method, Role, Stage,
     answers::fields::{Fault, SCHEMA},
-    declaration::{Declaration, Layout, SingleQuestion},
+    declaration::{Answers, Declaration, Layout, SingleQuestion},
+    pair::Texts,
     prompt::{self, File, InForce, Prompts},
     scale::Scale,
     setup::{self, GivenOptions, Granularity, Preset, ReferenceOption, Settings},
 };
-use crate::signature::Signature;
+use crate::{llm::ResponseFormat, signature::Signature};
 
 mod written;
 
@@ -147,6 +148,15 @@ impl MethodFile {
     #[must_use]
     pub fn files(&self) -> &[InForce] {
         &self.files
+    }
+
+    /// The form of its answers, about texts of a letter each.
+    #[must_use]
+    pub fn form(&self) -> Option<ResponseFormat> {
+        match &self.question.answers {
+            Answers::Fields(fields) => Some(fields.form(&Texts::sample())),
+            _ => None,
+        }
     }
 
     /// The first eight hexadecimal digits of the SHA-256 of its files.
