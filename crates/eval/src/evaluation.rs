@@ -109,8 +109,8 @@ impl Input {
         let chunks = self.segments.chunks(AT_A_TIME).enumerate();
         chunks.map(|(chunk, some)| {
             let placed = some?.into_iter().enumerate();
-            let wanted = placed.filter(|(at, _)| units.wants(chunk * AT_A_TIME + at));
-            Ok(wanted.map(|(_, segment)| segment).collect())
+            let selected = placed.filter(|(at, _)| units.wants(chunk * AT_A_TIME + at));
+            Ok(selected.map(|(_, segment)| segment).collect())
         })
     }
 }
@@ -170,7 +170,7 @@ impl Evaluation {
     /// unless the folder holds a finished run.
     pub fn new(spec: Spec) -> Result<Self> {
         let input = Input::read(&spec)?;
-        let evaluation = Self::of(spec, input)?;
+        let evaluation = Self::from_input(spec, input)?;
         let folder = evaluation.spec.output.folder.as_ref();
         if !folder.is_some_and(|folder| folder.join(finish::VERDICTS).exists()) {
             evaluation.mixed_up.check()?;
@@ -183,8 +183,9 @@ impl Evaluation {
     /// # Errors
     /// The errors of [`Evaluation::new`].
     pub fn on(spec: Spec, segments: impl IntoIterator<Item = Segment>) -> Result<Self> {
-        let segments = Corpus::of(segments)?;
-        let evaluation = Self::of(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
+        let segments = Corpus::from_segments(segments)?;
+        let evaluation =
+            Self::from_input(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
         evaluation.mixed_up.check()?;
         Ok(evaluation)
     }
@@ -193,7 +194,7 @@ impl Evaluation {
     ///
     /// # Errors
     /// A method that does not exist or cannot judge the input.
-    pub fn of(spec: Spec, mut input: Input) -> Result<Self> {
+    pub fn from_input(spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
         match built.method().reads {
@@ -428,14 +429,14 @@ pub fn signature(built: &Built, models: &Signature, sampling: &SamplingSpec) -> 
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&sampling.sampling()));
     // A method with an option for the temperature has signed it already.
-    let own = |name: &str| built.method().options.iter().any(|option| option.name == name);
+    let has_option = |name: &str| built.method().options.iter().any(|option| option.name == name);
     let sampling = sampling.fields().iter().fold(Signature::new(), |signature, (key, value)| {
-        let said = match key.as_str() {
-            "temp" => own("temperature"),
-            "top_p" => own("top-p"),
+        let is_stated = match key.as_str() {
+            "temp" => has_option("temperature"),
+            "top_p" => has_option("top-p"),
             _ => false,
         };
-        if said { signature } else { signature.with(key, value) }
+        if is_stated { signature } else { signature.with(key, value) }
     });
     let signature = method.followed_by(models).followed_by(&prompts).followed_by(&sampling);
     signature.with("v", env!("CARGO_PKG_VERSION"))

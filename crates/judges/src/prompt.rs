@@ -168,8 +168,8 @@ fn replacement(name: &str, settings: &Settings) -> Result<Option<String>, setup:
         (_, Some(dir)) if dir.join(name).exists() => dir.join(name),
         _ => return Ok(None),
     };
-    if let Ok(there) = fs::metadata(&path)
-        && (!there.is_file() || there.len() > MAX_FILE_BYTES)
+    if let Ok(metadata) = fs::metadata(&path)
+        && (!metadata.is_file() || metadata.len() > MAX_FILE_BYTES)
     {
         let reason = format!("it is not a plain file of at most {MAX_FILE_BYTES} bytes");
         return Err(setup::Error::Prompt { file: path.display().to_string(), reason });

@@ -70,13 +70,13 @@ pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Resu
     }
     let left: Vec<usize> =
         (0..settled.len()).filter(|&at| settled[at].is_none() && panel.wants(at)).collect();
-    let asked = if left.is_empty() {
+    let judged = if left.is_empty() {
         settled.iter().map(|_| Err(Error::Failed("no verdict was wanted".into()))).collect()
     } else {
         samples::judge(judge.protocol(), judge.samples, &panel.wanting(&left), group)
     };
-    let verdicts = asked.into_iter().zip(settled.iter_mut().map(Option::take));
-    verdicts.map(|(asked, settled)| settled.map_or(asked, Ok)).collect()
+    let verdicts = judged.into_iter().zip(settled.iter_mut().map(Option::take));
+    verdicts.map(|(judged, settled)| settled.map_or(judged, Ok)).collect()
 }
 
 /// The verdicts of a group's units that need no model, if they are needed.
@@ -111,13 +111,13 @@ fn found(group: &[Segment]) -> impl Iterator<Item = Option<Untranslated>> {
 pub(super) fn warnings(judge: &Judge, group: &[Segment]) -> Vec<Option<String>> {
     let is_scored = matches!(judge.untranslated, Rule::Scored { .. });
     let score = if is_scored { "" } else { "; the score is the model's" };
-    let said = |(segment, found): (&Segment, Option<Untranslated>)| {
+    let warning = |(segment, found): (&Segment, Option<Untranslated>)| {
         Some(format!("not a translation: {}{score}", found?.reason(&segment.tgt_lang)))
     };
     match (judge.untranslated, judge.unit) {
         (Rule::Ignored, Unit::Segment) => group.iter().map(|_| None).collect(),
         (Rule::Ignored, Unit::Group) => vec![None],
-        (_, Unit::Segment) => group.iter().zip(found(group)).map(said).collect(),
+        (_, Unit::Segment) => group.iter().zip(found(group)).map(warning).collect(),
         (_, Unit::Group) => vec![of_group(group, is_scored)],
     }
 }

@@ -61,7 +61,7 @@ fn verdict(out: &mut String, record: &Record) {
     let _ = writeln!(out, "{}, {pair}", plain(&format!("{}{doc}{seg}", record.system)));
     block(out, "source", &record.source);
     block(out, "hypothesis", &record.hypothesis);
-    let said = match (record.score, &record.reason) {
+    let summary = match (record.score, &record.reason) {
         (Some(score), _) => {
             let raw = record.raw.filter(|raw| raw.to_bits() != score.to_bits());
             let quality = record.quality_score.map_or_else(String::new, |q| format!(", quality {q}"));
@@ -93,7 +93,7 @@ fn verdict(out: &mut String, record: &Record) {
             error.span
         )
     });
-    block(out, "verdict", &(said + &errors.collect::<String>()));
+    block(out, "verdict", &(summary + &errors.collect::<String>()));
     if let Some(warning) = &record.warning {
         block(out, "warning", warning);
     }

@@ -73,8 +73,8 @@ fn order(inputs: &[Input]) -> Vec<&str> {
 fn one_judge(inputs: &[Input]) -> Result<()> {
     const HINT: &str = "hint: judge all systems with the same options, or give runs over the same translations to \
                         compare the judges";
-    let Some((first, rest)) = inputs.split_first() else { return Ok(()) };
-    for other in rest {
+    let Some((first, others)) = inputs.split_first() else { return Ok(()) };
+    for other in others {
         other_granularity(first, other)?;
         if first.signature.is_some() != other.signature.is_some() {
             let (run, file) = if first.signature.is_some() { (first, other) } else { (other, first) };

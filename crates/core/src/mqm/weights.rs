@@ -61,7 +61,7 @@ impl Category {
         match self {
             Self::Any => true,
             Self::Path(path) => {
-                category.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                category.strip_prefix(path).is_some_and(|below| below.is_empty() || below.starts_with('/'))
             }
             Self::Word(word) => category.contains(word),
         }

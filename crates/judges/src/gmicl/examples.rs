@@ -89,8 +89,8 @@ pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>
     let Choice { granularity, n, .. } = choice;
     let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
     let find = |name: &str| {
-        let (pair, rest) = name.split_once(':')?;
-        let (doc, system) = rest.rsplit_once(':')?;
+        let (pair, tail) = name.split_once(':')?;
+        let (doc, system) = tail.rsplit_once(':')?;
         rated_part(documents.get(&(pair.into(), system.into(), doc.into()))?)
     };
     match from {
@@ -168,7 +168,8 @@ fn draw(path: &Path, documents: &BTreeMap<Key, Document>, choice: Choice) -> Res
 /// The first segment under judgement whose source occurs in an example, as a whole or in a characteristic
 /// sentence, independent of segmentation and spelling.
 pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s Segment> {
-    let known = TrainedOn::of("the examples", examples.iter().map(|example| example.source.as_str()));
+    let known =
+        TrainedOn::from_sources("the examples", examples.iter().map(|example| example.source.as_str()));
     segments.iter().find(|segment| known.knows(&segment.source))
 }
 

@@ -110,8 +110,9 @@ impl<'a> Data<'a> {
         };
         // Systems stand in the order of the input if a judge's run has one.
         let records = judges.iter().flat_map(|judge| &judge.records);
-        let there: BTreeSet<&String> = records.map(|record| &record.system).collect();
-        for system in judges.iter().flat_map(|judge| &judge.systems).filter(|system| there.contains(system)) {
+        let systems: BTreeSet<&String> = records.map(|record| &record.system).collect();
+        for system in judges.iter().flat_map(|judge| &judge.systems).filter(|system| systems.contains(system))
+        {
             data.systems.number(system.clone());
         }
         let mut rows: HashMap<_, usize> = HashMap::new();
