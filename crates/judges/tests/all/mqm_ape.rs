@@ -37,8 +37,8 @@ fn errors_weigh_as_much_as_their_corrections_win() {
     let of_first =
         asked.iter().filter(|(chat, ..)| !chat.messages().last().unwrap().content.contains("lief"));
     let shown = of_first.map(|(chat, form, _)| {
-        let last = chat.messages().last().unwrap().clone();
-        show_question(&tribunal_core::llm::Chat::of(vec![last]), form)
+        let last = chat.messages().last().unwrap().content.clone();
+        show_question(&tribunal_core::llm::Chat::new().user(last), form)
     });
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
 }
