@@ -224,7 +224,7 @@ impl MethodFile {
         let known: Vec<&str> = VARIABLES.into_iter().filter(|name| has_schema || *name != "schema").collect();
         let unknown = used.iter().find(|name| !known.iter().chain(&FUNCTIONS).any(|known| known == name))?;
         let (nearest, known) = (setup::nearest(unknown, known.iter().copied()), known.join(", "));
-        Some((unknown, format!("there is no value `{unknown}`{nearest}; hint: a template can use {known}")))
+        Some((unknown, format!("there is no value `{unknown}`{nearest}\nhint: a template can use {known}")))
     }
 }
 
