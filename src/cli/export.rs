@@ -18,7 +18,7 @@ use crate::{
     console::args,
     eval::{Pair, raters as of_raters},
     files,
-    judges::{Method, Reads, registry},
+    judges::{Reads, registry},
     mqm::raters::Counted,
     report::export::{
         self, Format, Job, Origin, Rows,
@@ -163,12 +163,12 @@ fn test_set(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 /// The task of a submission, and the scale of the run's scores.
 fn task<'a>(args: &'a Args, signature: Option<&Signature>) -> Option<Task<'a>> {
     let file = args.testset.as_deref().filter(|_| args.format == Format::Wmt26)?;
-    let method = signature.and_then(|signature| registry::find(signature.get("method")?).ok());
+    let method = signature.and_then(registry::of_signature);
     let rates = method.filter(|method| method.reads == Reads::Translations);
     Some(Task {
         file,
-        marks: method.is_none_or(Method::marks_errors),
-        scale: signature.zip(rates).map(|(signature, method)| registry::scale(method, signature)),
+        marks: method.is_none_or(|method| method.marks_errors()),
+        scale: signature.zip(rates).map(|(signature, method)| registry::scale(&method, signature)),
         has_references: signature.and_then(|signature| signature.get("reference")) == Some("on"),
         threshold: args.threshold.unwrap_or(TASK_THRESHOLD),
     })

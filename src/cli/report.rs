@@ -14,7 +14,7 @@ use super::{compare, output::spare_runs, raters};
 use crate::{
     eval::Pair,
     files,
-    judges::{Method, registry},
+    judges::registry,
     meta::{judgements::Judgements, testset::TestSet},
     report::{
         as_verdicts, health,
@@ -206,7 +206,7 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
     let human = path.is_file() && raters::is_annotations(path);
     let signature = run.as_ref().map(|run| &run.signature);
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
-    let method = signature.and_then(method);
+    let method = signature.and_then(registry::of_signature);
     let noun = signature.map_or("segment", registry::unit_noun);
     let mut judge = Judge::new(signature.map_or_else(|| name(&args.runs, path), called), records, noun, how);
     let systems = run.as_ref().map(|run| run.systems.clone()).unwrap_or_default();
@@ -220,14 +220,16 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
     Ok(Judge {
         ranking,
         systems,
-        caution: method.and_then(Method::caution),
+        caution: method.and_then(|method| method.caution()),
         human,
         marks: human
             || signature.is_none_or(is_weighed)
             || judge.records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
         warning: finish::read_summary(path).and_then(|summary| health::warning(&summary.health)),
-        about: method.zip(signature).map_or_else(Vec::new, |(m, signed)| m.about(registry::scale(m, signed))),
+        about: method
+            .zip(signature)
+            .map_or_else(Vec::new, |(m, signed)| m.about(registry::scale(&m, signed))),
         ..judge
     })
 }
@@ -269,10 +271,6 @@ fn name(all: &[PathBuf], path: &Path) -> String {
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_alone = all.iter().filter(|other| last(other) == last(path)).count() == 1;
     last(path).filter(|_| is_alone).unwrap_or_else(|| path.display().to_string())
-}
-
-fn method(signature: &Signature) -> Option<&'static Method> {
-    registry::find(signature.get("method")?).ok()
 }
 
 fn embeds(args: &Args) -> Result<bool> {

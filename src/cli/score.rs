@@ -33,7 +33,7 @@ pub use args::Args;
 pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     args.run.check()?;
     let mut evaluation = Evaluation::new(args.spec.clone())?;
-    args.keep.check(evaluation.judge.method.reads, args.spec.output.shard)?;
+    args.keep.check(evaluation.judge.method().reads, args.spec.output.shard)?;
     let invocation = Invocation { progress: args.run.shown().progress(), ..invocation.clone() };
     if args.run.dry_run {
         say_notes(&evaluation, args.run.quiet);
@@ -87,7 +87,7 @@ pub fn judge(
             say!("note: {note}");
         }
         say!("run folder: {}", run.config.out.display());
-        say!("scale: {}", registry::scale(evaluation.judge.method, &run.signature));
+        say!("scale: {}", registry::scale(&evaluation.judge.method(), &run.signature));
     }
     opened.judge().map_err(|error| {
         if matches!(error, run::Error::Differs { .. }) {

@@ -190,7 +190,7 @@ impl Evaluation {
     pub fn from_input(spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
-        match built.method.reads {
+        match built.method().reads {
             Reads::Translations => input::need_translations(&spec.input)?,
             Reads::SourcesOnly => {}
         }
@@ -202,7 +202,7 @@ impl Evaluation {
         let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
         let mut mixed_up = MixedUp::default();
         let is_checked =
-            spec.judge.language_check == LanguageCheck::On && built.method.reads == Reads::Translations;
+            spec.judge.language_check == LanguageCheck::On && built.method().reads == Reads::Translations;
         // A file is in one language, whatever is judged of it.
         for some in input.segments.chunks(AT_A_TIME).take_while(|_| is_checked) {
             some?.iter().for_each(|segment| mixed_up.add(segment));
@@ -362,7 +362,7 @@ const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-i
 /// Warning before a small model generates verdicts; `None` where the size is unknown.
 fn too_small(built: &Built, models: &Models) -> Option<String> {
     let card = hub::find(&models.model.name).ok()?;
-    registry::writes(built.method).then(|| small_writer(built.method.name, &card)).flatten()
+    registry::writes(&built.method()).then(|| small_writer(built.method().name, &card)).flatten()
 }
 
 /// Warning with the measured results of a generative method with this model, where the model is small.
@@ -386,11 +386,11 @@ fn small_writer(method: &str, card: &Card) -> Option<String> {
 /// Warning if a method made for a tuned model is used with one that is not; `None` where the model may be.
 fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
     let is_plain = hub::find(&models.model.name).is_ok() && adapter::named(spec).is_empty();
-    (registry::needs_tuning(built.method) && is_plain).then(|| {
+    (registry::needs_tuning(&built.method()) && is_plain).then(|| {
         format!(
             "`{}` reads the answers of a model that was tuned for it, and `{}` was not: its scores mean little\nhint: \
              an adapter that `scripts/tune/gmft_gpu.py` trains, or the method `gemba-mqm`; docs/tuning.md",
-            built.method.name, models.model.name
+            built.method().name, models.model.name
         )
     })
 }
@@ -422,7 +422,7 @@ pub fn signature(built: &Built, models: &Signature, sampling: &SamplingSpec) -> 
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&sampling.sampling()));
     // A method with an option for the temperature has signed it already.
-    let has_option = |name: &str| built.method.options.iter().any(|option| option.name == name);
+    let has_option = |name: &str| built.method().options.iter().any(|option| option.name == name);
     let sampling = sampling.fields().iter().fold(Signature::new(), |signature, (key, value)| {
         let is_stated = match key.as_str() {
             "temp" => has_option("temperature"),

@@ -195,7 +195,7 @@ impl Forecast {
 /// Usual cost of a run, by recorded runs of its method; `None` where none was recorded.
 fn usual(evaluation: &Evaluation, plan: &Plan) -> Option<Amount> {
     let judge = &evaluation.judge;
-    Some(plan.usual(judge.calls().typical, judge.method.answer_tokens?))
+    Some(plan.usual(judge.calls().typical, judge.method().answer_tokens?))
 }
 
 /// The computed part of the expected tokens: prompts that share their beginnings are read once.

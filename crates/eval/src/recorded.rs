@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     evaluation::Input,
     input,
-    judges::{Role, registry},
+    judges::{Role, method_file, registry},
     models::adapter,
     provenance,
     run::{RunFile, Selection, description::InputId, input as kept, materials},
@@ -182,6 +182,14 @@ fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Re
     let places = [&mut spec.judge.prompts, &mut spec.judge.shots, &mut spec.models.chat_template];
     places.into_iter().zip(copies).for_each(|(place, copy)| *place = copy);
     let request = spec.judge.method.clone();
+    if let Some((path, options)) = method_file::request(&request) {
+        let at = copy_of(dir, run, provenance::METHOD, path, changes.allow_files)?;
+        let is_copy = at.is_dir() && path.extension().is_some_and(|ending| ending == "toml");
+        let file = if is_copy { path.file_name().map_or(at.clone(), |name| at.join(name)) } else { at };
+        let file = if file.is_dir() { file.join(method_file::FILE) } else { file };
+        spec.judge.method = format!("{}:{options}", std::path::absolute(&file)?.display());
+        return Ok(());
+    }
     let mut method = request.clone();
     for (name, value) in provenance::options(&request).filter(|(name, value)| is_file(&request, name, value))
     {

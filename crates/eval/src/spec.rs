@@ -131,8 +131,11 @@ impl From<Pair> for String {
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Judge"))]
 pub struct JudgeSpec {
-    /// The judging method (see `tribunal methods list`)
-    #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_METHOD, value_name = "NAME[:option=value,...]"))]
+    /// The judging method (see `tribunal methods list`), or the file or folder of one
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, default_value = DEFAULT_METHOD, value_name = "NAME|PATH[:option=value,...]")
+    )]
     pub method: String,
     /// Unit of a prompt: seg, doc or 5doc; default: the method's own
     #[cfg_attr(feature = "clap", arg(long))]

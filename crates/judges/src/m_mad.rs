@@ -211,7 +211,7 @@ impl Protocol for MMad {
 
 impl From<MMad> for Judge {
     fn from(judge: MMad) -> Self {
-        let mut provenance = Provenance::of(&judge.prompts).weighed_by(judge.weights.name);
+        let mut provenance = Provenance::of(&judge.prompts).weighed_by(&judge.weights.name);
         if let Start::Gemba(gemba) = &judge.start {
             provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
         }

@@ -82,7 +82,7 @@ impl From<Published> for Judge {
         let shots = judge.examples.0.values().flatten().flatten();
         let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
         let prompts = prompt::hash(texts.chain(shots));
-        let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(judge.weights.name);
+        let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(&judge.weights.name);
         let calls = judge.calls();
         Self::new(provenance, judge).with_calls(calls)
     }

@@ -57,10 +57,10 @@ impl Format {
     #[must_use]
     pub fn loses(self) -> Option<&'static str> {
         match self {
-            Self::MqmTsv => Some("scores and explanations"),
+            Self::MqmTsv => Some("scores, explanations and suggestions"),
             Self::Mtme => Some("errors"),
-            Self::Ratings | Self::Pearmut => Some("scores, explanations and confidences"),
-            Self::Wmt26 => Some("explanations and confidences"),
+            Self::Ratings | Self::Pearmut => Some("scores, explanations, suggestions and confidences"),
+            Self::Wmt26 => Some("explanations, suggestions and confidences"),
             Self::Csv | Self::Parquet | Self::Testset => None,
         }
     }

@@ -157,6 +157,7 @@ mod tests {
             severity,
             weight: 1.0,
             explanation: None,
+            suggestion: None,
             confidence: None,
             times: 1,
         }

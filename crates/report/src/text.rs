@@ -51,7 +51,7 @@ pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style:
     }
     parts.push(rounds(summary, style));
     parts.push(outcomes(&summary.cost));
-    if summary.method().is_some_and(|method| method.name == "rubric-mqm") {
+    if summary.of_method(|method, _| method.name == "rubric-mqm") == Some(true) {
         parts.push(categories(&summary.systems, style));
     }
     parts.push(paint(&plain(&summary.signature), "\x1b[2m", style) + "\n");

@@ -85,8 +85,13 @@ fn verdict(out: &mut String, record: &Record) {
         };
         let confidence = error.confidence.map_or_else(String::new, |c| format!(", confidence {c:.3}"));
         let reason = error.explanation.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        let suggestion =
+            error.suggestion.as_ref().map_or_else(String::new, |text| format!("\n  suggestion: {text}"));
         let (severity, category, weight) = (error.severity, &error.category, error.weight);
-        format!("\n{severity} {category} \"{}\"{place}, penalty {weight}{confidence}{reason}", error.span)
+        format!(
+            "\n{severity} {category} \"{}\"{place}, penalty {weight}{confidence}{reason}{suggestion}",
+            error.span
+        )
     });
     block(out, "verdict", &(summary + &errors.collect::<String>()));
     if let Some(warning) = &record.warning {

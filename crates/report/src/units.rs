@@ -189,4 +189,7 @@ fn one_error(out: &mut String, error: &ErrorSpan, style: TextStyle) {
     if let Some(explanation) = explanation {
         labelled(out, "", explanation, &[], Side::Target, style);
     }
+    if let Some(suggestion) = &error.suggestion {
+        labelled(out, "", &format!("suggestion: {suggestion}"), &[], Side::Target, style);
+    }
 }

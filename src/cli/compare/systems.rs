@@ -47,7 +47,11 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<Compari
         pair,
         coverage: args.coverage,
         baseline: args.baseline.as_deref(),
-        order: if method(inputs).is_none_or(Method::ranks_systems) { Vec::new() } else { order(inputs) },
+        order: if method(inputs).is_none_or(|method| method.ranks_systems()) {
+            Vec::new()
+        } else {
+            order(inputs)
+        },
         resamples: args.resamples.max(1),
         seed: args.seed,
     };
@@ -180,7 +184,7 @@ fn caution(inputs: &[Input]) -> Option<String> {
     Some(format!("caution: {}", method(inputs)?.caution()?))
 }
 
-/// The judge's method, where it is one of ours.
-fn method(inputs: &[Input]) -> Option<&'static Method> {
-    inputs.iter().find_map(|input| registry::find(input.signature.as_ref()?.get("method")?).ok())
+/// The judge's method, where it is known.
+fn method(inputs: &[Input]) -> Option<Method<'_>> {
+    inputs.iter().find_map(|input| registry::of_signature(input.signature.as_ref()?))
 }

@@ -83,7 +83,7 @@ pub struct Choice {
 /// Examples from all that the file or folder holds.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] for a document
+/// [`Error::Read`], [`Error::Line`] for a line that cannot be read, and [`Error::Conflict`] for a document
 /// that is not rated and when there are fewer than `n` examples of this granularity.
 pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>, Error> {
     let Choice { granularity, n, .. } = choice;
@@ -304,7 +304,7 @@ fn ratings_error(error: ratings::Error) -> Error {
     match error {
         ratings::Error::Io { path, source } => Error::Read { file: path, source },
         ratings::Error::Line { path, line, reason } => {
-            Error::Shot { file: path.display().to_string(), line, reason }
+            Error::Line { file: path.display().to_string(), line, reason }
         }
         ratings::Error::Lengths { .. } => Error::Conflict(error.to_string()),
     }
@@ -313,7 +313,7 @@ fn ratings_error(error: ratings::Error) -> Error {
 fn wrong_line(path: &Path, idx: usize, error: &serde_json::Error) -> Error {
     let hint = "hint: each line is a JSON object with source_lang, source, target_lang, target and errors";
     let reason = format!("it is no rated translation: {error}; {hint}");
-    Error::Shot { file: path.display().to_string(), line: idx + 1, reason }
+    Error::Line { file: path.display().to_string(), line: idx + 1, reason }
 }
 
 #[cfg(test)]

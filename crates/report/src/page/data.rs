@@ -69,6 +69,8 @@ struct Mark<'a> {
     severity: usize,
     weight: f64,
     explanation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<&'a str>,
     confidence: Option<f64>,
     times: usize,
 }
@@ -196,6 +198,7 @@ impl<'a> Data<'a> {
             severity: Severity::ALL.iter().position(|severity| *severity == error.severity).unwrap_or(0),
             weight: error.weight,
             explanation: error.explanation.as_deref(),
+            suggestion: error.suggestion.as_deref(),
             confidence: error.confidence,
             times: error.times,
         }
