@@ -8,13 +8,13 @@ use super::{CRATES, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 6_900),
+    ("crates/model", "", 7_050),
     ("crates/cpu", "", 7_000),
     ("crates/cuda", "", 7_000),
-    ("crates/engine", "", 6_550),
+    ("crates/engine", "", 6_650),
     ("crates/hub", "", 1_970),
     ("crates/core", "", 7_330),
-    ("crates/judges", "", 12_950),
+    ("crates/judges", "", 13_150),
     ("crates/meta", "", 8_900),
     ("crates/replication", "", 3_980),
     ("crates/eval", "", 3_800),
@@ -28,7 +28,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 88_150;
+const LINES: usize = 88_600;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];
