@@ -329,14 +329,7 @@ fn segment(system: &str) -> Segment {
     Segment {
         system: system.into(),
         doc: "d".into(),
-        seg: 0,
-        src_lang: lang("en"),
-        tgt_lang: lang("de"),
-        source: "He sat on the bank.".into(),
-        hypothesis: "Er saß auf der Bank.".into(),
-        reference: None,
-        domain: None,
-        reference_kind: None,
+        ..Segment::new((lang("en"), lang("de")), "He sat on the bank.", "Er saß auf der Bank.")
     }
 }
 

@@ -15,7 +15,7 @@ use super::{output::TextOrJson, selftest::UsedGpus};
 use crate::{
     console::loading,
     engine::Engine,
-    eval::{Invocation, ModelSpec, Resources, SamplingSpec},
+    eval::{Invocation, ModelSpec, Resources, SamplingSpec, models::heads},
     files,
     llm::{Chat, Finish, Llm, Message, Reply, ResponseFormat, Token},
 };
@@ -40,7 +40,7 @@ pub struct Args {
     /// A text file to score as the continuation of the prompt, instead of generating one
     #[arg(long, value_name = "FILE")]
     continuation: Option<PathBuf>,
-    /// How the answer is printed: text, or json (ids, tokens and log-probabilities on one line)
+    /// How the answer is printed: text, or json (ids, tokens and log-probabilities, or a head's scores, on one line)
     #[command(flatten)]
     printed: TextOrJson,
     #[command(flatten)]
@@ -59,8 +59,12 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
     let (chat, form) = (args.conversation()?, args.form()?);
     let mut resources = args.engine.clone();
     UsedGpus::find(&args.model, &resources).settle(&mut resources)?;
+    let is_scored = args.check_head()?;
     let opened = loading::open(&args.model, &resources)?;
     let engine = opened.engine.until(&invocation.stop);
+    if is_scored {
+        return print_scores(&engine, &opened.full_name(), &chat, args.printed.is_json(), out);
+    }
     let reply = match &args.continuation {
         Some(file) => weigh(&engine, &chat, &read(file)?)?,
         None => engine.ask(&chat, &form, &args.sampling.sampling())?,
@@ -71,6 +75,36 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
         writeln!(out, "{}", reply.text)?;
     }
     Ok(ExitCode::from(u8::from(reply.finish == Finish::Length)))
+}
+
+/// Prints the outputs of the score head after a chat, a line for each.
+fn print_scores(
+    engine: &Engine,
+    model: &str,
+    chat: &Chat,
+    is_json: bool,
+    out: &mut dyn Write,
+) -> Result<ExitCode> {
+    let scored = engine.score(chat)?;
+    let scores = scored.reading.map(|reading| reading.values.concat()).unwrap_or_default();
+    if is_json {
+        let prompt_ids = engine.prompt_ids(chat)?;
+        let usage = scored.usage;
+        writeln!(
+            out,
+            "{}",
+            json!({
+                "model": model,
+                "prompt_tokens": prompt_ids,
+                "scores": scores,
+                "computed": usage.computed,
+                "cached": usage.cached,
+            })
+        )?;
+    } else {
+        scores.iter().try_for_each(|score| writeln!(out, "{score}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A given continuation as a reply, so that both are printed alike.
@@ -111,6 +145,18 @@ fn read_json(path: &Path) -> Result<Value> {
 }
 
 impl Args {
+    /// Returns true if the model scores the chat instead of answering it.
+    fn check_head(&self) -> Result<bool> {
+        let is_scored = heads::outputs(&self.model.model).flatten().is_some();
+        if is_scored && (self.form.is_some() || self.continuation.is_some()) {
+            bail!(
+                "`{}` has a score head and answers no question\nhint: without a form or a continuation, its scores are printed",
+                self.model.model
+            );
+        }
+        Ok(is_scored)
+    }
+
     fn conversation(&self) -> Result<Chat> {
         if let Some(file) = &self.raw {
             return Ok(Chat::raw(read(file)?));

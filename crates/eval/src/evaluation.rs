@@ -15,7 +15,7 @@ use crate::{
         registry::{self, Signed},
     },
     llm::CancellationToken,
-    models::{Models, adapter},
+    models::{Models, adapter, heads},
     prefixes, provenance,
     run::{
         self, Outcome, Progress, RunConfig, Selection, Shard, Silent, Task, Writing,
@@ -197,6 +197,7 @@ impl Evaluation {
     pub fn from_input(spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
+        heads::check(&spec.models, built.method().name, judge.head)?;
         match built.method().reads {
             Reads::Translations => input::need_translations(&spec.input)?,
             Reads::SourcesOnly => {}

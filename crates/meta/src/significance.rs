@@ -37,13 +37,9 @@ pub struct Comparison {
 
 impl Comparison {
     pub(crate) fn new(delta: f64, null: Vec<f64>) -> Self {
-        let p = share_of(&null, |difference| difference >= delta);
-        Self { delta, p, null }
+        let n_reached = null.iter().filter(|difference| **difference >= delta).count();
+        Self { delta, p: n_reached as f64 / null.len().max(1) as f64, null }
     }
-}
-
-fn share_of(values: &[f64], hit: impl Fn(f64) -> bool) -> f64 {
-    values.iter().filter(|value| hit(**value)).count() as f64 / values.len().max(1) as f64
 }
 
 impl Resampling {

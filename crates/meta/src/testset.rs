@@ -325,12 +325,6 @@ impl TestSet {
         self.whole(&path, texts_as_published(&path, "hypothesis")?)
     }
 
-    /// The file of a system's translations.
-    #[must_use]
-    pub fn output_file(&self, system: &str) -> PathBuf {
-        self.layout.output(system)
-    }
-
     /// The translations of a system.
     ///
     /// # Errors

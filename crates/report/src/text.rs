@@ -11,7 +11,7 @@ use crate::{
     plain::plain,
     run::{
         Record, Status, Summary,
-        summary::{Common, Cost, SystemSummary},
+        summary::{Common, Cost, SystemSummary, untranslated},
     },
 };
 
@@ -168,7 +168,7 @@ fn table(
     }
     let mut below = what_scores_are(uneven, names_errors, noun);
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven, noun));
-    let warnings = systems.iter().filter_map(|system| system.warning(noun));
+    let warnings = systems.iter().filter_map(|s| untranslated(&s.system, s.untranslated, s.units, noun));
     below.extend(warnings.map(|warning| format!("warning: {}\n", plain(&warning))));
     aligned(&rows, style) + &wrapped(below.lines().map(String::from), style)
 }

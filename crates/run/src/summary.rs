@@ -133,23 +133,12 @@ impl Cost {
         if let Some((stage, Ok(round))) = stage.split_once('@').map(|(stage, round)| (stage, round.parse())) {
             *self.rounds.entry(stage.to_owned()).or_default().entry(round).or_default() += 1;
         }
-        self.spend(usage, seconds);
-    }
-
-    fn spend(&mut self, usage: &Usage, seconds: f64) {
         self.call_seconds += seconds;
         self.usage += usage;
     }
 }
 
 impl SystemSummary {
-    /// Warning about the translations for readers of the score, in a sentence without a full stop; `None` for
-    /// most systems.
-    #[must_use]
-    pub fn warning(&self, noun: &str) -> Option<String> {
-        untranslated(&self.system, self.untranslated, self.units, noun)
-    }
-
     /// Share of units with a verdict, 0..=1.
     #[must_use]
     pub fn coverage(&self) -> f64 {

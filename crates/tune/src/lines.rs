@@ -14,7 +14,7 @@ use super::{
     rated::{Document, Opinion, Rated, by_document},
 };
 use crate::{
-    files::{self, text},
+    files::{self, packed, text},
     mqm::{ErrorSpan, Side, ratings::Marked},
     segment::{Lang, Segment, numbers, trained::source_hash},
 };
@@ -99,7 +99,7 @@ pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), E
     let mut found: BTreeMap<Place, Vec<(Rated, usize)>> = BTreeMap::new();
     let mut dropped = Dropped::default();
     let name = files::stem(path);
-    for line in text::lines_unpacked(path).map_err(io(path))? {
+    for line in packed::open(path).and_then(|unpacked| text::Lines::new(unpacked)).map_err(io(path))? {
         let (number, line) = line.map_err(io(path))?;
         let at = |reason: String| Error::Line { path: path.into(), line: number, reason };
         if line.trim().is_empty() {

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use super::packed::{self, Format};
+use super::packed::Format;
 
 /// The byte-order mark of UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -105,14 +105,6 @@ pub fn is_marked(path: &Path) -> bool {
 /// A file that cannot be opened; [`NotText`] of its first bytes.
 pub fn lines(path: &Path) -> io::Result<Lines> {
     Lines::new(Box::new(BufReader::with_capacity(BUFFER, File::open(path)?)))
-}
-
-/// The lines of a file that may be compressed with gzip, xz or zstd.
-///
-/// # Errors
-/// The errors of [`lines`], and a file that unpacks to more than [`packed::open`] allows.
-pub fn lines_unpacked(path: &Path) -> io::Result<Lines> {
-    Lines::new(packed::open(path)?)
 }
 
 /// Lines with their numbers from 1, without their ends and the byte-order mark. Only one of them is in

@@ -50,26 +50,23 @@ impl Baseline {
     }
 
     fn segments(self, tokenizer: Tokenizer, pairs: &[(&str, &str)]) -> Vec<f64> {
-        let bleu = Bleu { tokenizer, ..Bleu::default() };
         let score = |(text, reference): &(&str, &str)| match self {
-            Self::Bleu(_) => bleu.sentence(text, &[reference]),
-            _ => self.chrf().sentence(text, &[reference]),
+            Self::Bleu(_) => Bleu(tokenizer).sentence(text, reference),
+            _ => self.chrf().sentence(text, reference),
         };
         pairs.iter().map(score).collect()
     }
 
     /// All segments at once; `None` for none.
     fn corpus(self, tokenizer: Tokenizer, pairs: &[(&str, &str)]) -> Option<f64> {
-        let bleu = Bleu { tokenizer, ..Bleu::default() };
         (!pairs.is_empty()).then(|| match self {
-            Self::Bleu(_) => bleu.corpus(pairs.iter().copied()),
+            Self::Bleu(_) => Bleu(tokenizer).corpus(pairs.iter().copied()),
             _ => self.chrf().corpus(pairs.iter().copied()),
         })
     }
 
     fn chrf(self) -> Chrf {
-        let word_order = if self == Self::ChrfPlus { 2 } else { 0 };
-        Chrf { word_order, ..Chrf::default() }
+        Chrf { word_order: if self == Self::ChrfPlus { 2 } else { 0 } }
     }
 
     fn tokenizer(self, lp: &str) -> Tokenizer {
