@@ -469,9 +469,9 @@ fn what_does_not_fit_is_refused_with_what_does() {
         ),
         (memory("600000000"), &["--kv-cache", "200MiB"], "MiB fits"),
         (
-            [("TRIBUNAL_EMULATED_DRIVER", "12080")],
+            [("TRIBUNAL_EMULATED_DRIVER", "12010")],
             &[],
-            "the driver supports CUDA 12.8, and this binary needs 13.0\nhint: ",
+            "the driver supports CUDA 12.1, and this binary needs 12.2\nhint: ",
         ),
     ] {
         let said = refused(&variables, more);
