@@ -180,8 +180,9 @@ impl Runtime for Cpu {
         Ok(rows.par_iter().map(of_row).collect())
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>> {
-        Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()> {
+        self.logits.chunks_exact(self.config.vocab).for_each(visit);
+        Ok(())
     }
 
     fn cheap_rows(&self) -> usize {

@@ -9,6 +9,7 @@ use half::bf16;
 use serde_json::Value;
 
 use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
+use tribunal_core::digest::hash_of_bits;
 use tribunal_model::{
     BLOCK, Config, KvType, Model, Part, Result, Step, Weights,
     families::from_json,
@@ -36,16 +37,10 @@ impl Difference {
 
     /// The difference of values from a known hash.
     fn of_hash(what: &str, known: u64, values: &[f32]) -> Option<Self> {
-        let hash = hash(values);
+        let hash = hash_of_bits(values);
         (hash != known)
             .then(|| Self(format!("{what}: the hash of the values is {hash:016x} and must be {known:016x}")))
     }
-}
-
-/// FNV-1a of the bits.
-fn hash(values: &[f32]) -> u64 {
-    let bytes = values.iter().flat_map(|x| x.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The values of a matrix `[n, k]` of a format's blocks, by rows.

@@ -16,6 +16,7 @@ use super::{
     launch::Kernels,
     products,
 };
+use tribunal_model::backend::Recheck;
 
 /// The set of kernels to choose from. No choice moves a bit where all of them are right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -236,12 +237,13 @@ impl Gpu {
         }
     }
 
-    /// This GPU with the kernels for second computations of steps: the proven ones, or the plain ones on a
-    /// GPU restricted to them, each launched by itself.
-    pub(super) fn proven(&self) -> Self {
+    /// This GPU with the kernels for second computations of steps, each launched by itself. On a GPU
+    /// restricted to the plain ones, those.
+    pub(super) fn rechecked_by(&self, recheck: Recheck) -> Self {
         let is_plain = self.products_by == products::Kernels::Reference;
         let set = if is_plain { KernelSet::Plain } else { KernelSet::Proven };
-        self.with_kernels(set).without_graphs()
+        let gpu = self.with_kernels(set).without_graphs();
+        if recheck == Recheck::PlainAttention { gpu.with_plain_attention() } else { gpu }
     }
 
     /// Returns true if it has TMA.
