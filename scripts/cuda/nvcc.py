@@ -28,6 +28,7 @@ HEADERS = {
     """,
     "cuda.h": "#pragma once\nstruct alignas(64) CUtensorMap { unsigned long long opaque[16]; };\n",
 }
+INFINITY = "-DINFINITY=__int_as_float(0x7f800000)"
 
 
 class Nvrtc:
@@ -82,7 +83,7 @@ def main() -> int:
     if not (options.arch and options.source and options.out and (options.cubin or options.ptx)):
         parser.error("-arch, -cubin or -ptx, a source and -o are needed")
     virtual = options.arch.replace("sm_", "compute_")
-    flags = [f"--gpu-architecture={virtual}", f"--std={options.std}", f"--fmad={options.fmad}", f"-I{home}/include"]
+    flags = [f"--gpu-architecture={virtual}", f"--std={options.std}", f"--fmad={options.fmad}", INFINITY, f"-I{home}/include"]
     ptx, log = Nvrtc(home).ptx(options.source, flags)
     sys.stderr.write(log)
     if not ptx or (options.Werror and "warning" in log):
