@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts a CUDA compiler into .cuda/ (git-ignored, and may be a link to a folder that several checkouts share), from PyPI:
-# NVRTC, ptxas and headers, and scripts/cuda/nvcc.py, which calls the two as nvcc does. Needs python3 with pip and g++; no
-# GPU, no driver, no root. No CUDA library comes with it, and none is needed.
+# NVRTC, ptxas and headers, and scripts/cuda/nvcc.py, which calls the two as nvcc does. Needs python3 with pip; no GPU, no
+# driver, no root, no other compiler. A program that is built with it needs none of it to run.
 #
 #   scripts/cuda/toolkit.sh && . .cuda/env
 set -euo pipefail
