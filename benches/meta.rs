@@ -22,7 +22,7 @@ const SYSTEMS: usize = 12;
 const SEGMENTS: usize = 460;
 
 /// A tenth of what is usual.
-const RESAMPLING: Resampling = Resampling { resamples: 100, block: None, seed: 0 };
+const RESAMPLING: Resampling = Resampling { resamples: 100, seed: 0 };
 
 fn calibration(bench: &mut Criterion) {
     let scores = synthetic(0);

@@ -9,7 +9,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::{output::TextOrJson, selftest::UsedGpus};
@@ -34,16 +33,10 @@ pub struct Args {
     /// A JSON file holding the conversation: `[{"role": "user", "content": "..."}, ...]`
     #[arg(long, value_name = "FILE.json")]
     chat: Option<PathBuf>,
-    /// What the answer must look like
-    #[arg(long, value_enum, default_value_t = FormName::Text)]
-    form: FormName,
-    /// The form's file: a JSON schema, a regular expression, or choices, one per line
-    #[arg(long, value_name = "FILE", required_if_eq_any([("form", "json"), ("form", "regex"), ("form", "choice")]))]
-    schema: Option<PathBuf>,
-    /// The texts that the schema's `substringOf` names: a JSON object of them, or a plain text, which is
-    /// named `text`
-    #[arg(long, value_name = "FILE")]
-    spans_from: Option<PathBuf>,
+    /// The form of the answer: json=FILE (a JSON schema), regex=FILE (a regular expression) or choice=FILE
+    /// (choices, one a line)
+    #[arg(long, value_name = "KIND=FILE")]
+    form: Option<String>,
     /// A text file to score as the continuation of the prompt, instead of generating one
     #[arg(long, value_name = "FILE")]
     continuation: Option<PathBuf>,
@@ -56,14 +49,6 @@ pub struct Args {
     sampling: SamplingSpec,
     #[command(flatten)]
     engine: Resources,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FormName {
-    Text,
-    Json,
-    Regex,
-    Choice,
 }
 
 /// Runs `tribunal ask`.
@@ -135,7 +120,7 @@ impl Args {
         let turns = json.get("messages").or_else(|| json.get("turns")).unwrap_or(&json).clone();
         let turns: Vec<Message> = serde_json::from_value(turns)
             .with_context(|| format!("`{}` is not a list of {{\"role\", \"content\"}}", file.display()))?;
-        Ok(Chat::of(turns))
+        Ok(Chat::from_messages(turns))
     }
 
     /// The question that was typed or piped in.
@@ -165,19 +150,42 @@ impl Args {
     }
 
     fn form(&self) -> Result<ResponseFormat> {
-        let Some(file) = &self.schema else { return Ok(ResponseFormat::Text) };
-        Ok(match self.form {
-            FormName::Text => bail!("`--schema` needs `--form json`, `regex` or `choice`"),
-            FormName::Json => ResponseFormat::Json { schema: read_json(file)?, texts: self.texts()? },
-            FormName::Regex => ResponseFormat::Regex(read(file)?.trim_end_matches('\n').to_owned()),
-            FormName::Choice => ResponseFormat::Choice(read(file)?.lines().map(str::to_owned).collect()),
+        let Some(form) = &self.form else { return Ok(ResponseFormat::Text) };
+        let (kind, file) = form.split_once('=').unwrap_or((form, ""));
+        let file = Path::new(file);
+        Ok(match kind {
+            "json" => ResponseFormat::Json { schema: read_json(file)?, texts: BTreeMap::new() },
+            "regex" => ResponseFormat::Regex(read(file)?.trim_end_matches('\n').to_owned()),
+            "choice" => ResponseFormat::Choice(read(file)?.lines().map(str::to_owned).collect()),
+            _ => bail!("`--form {form}` is not json=FILE, regex=FILE or choice=FILE"),
         })
     }
+}
 
-    fn texts(&self) -> Result<BTreeMap<String, String>> {
-        let Some(file) = &self.spans_from else { return Ok(BTreeMap::new()) };
-        let text = read(file)?;
-        let named = serde_json::from_str(&text);
-        Ok(named.unwrap_or_else(|_| BTreeMap::from([("text".to_owned(), text)])))
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Ask {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_form_is_a_kind_and_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "\"yes\"\n").unwrap();
+        let form = |kind: &str| {
+            let form = format!("--form={kind}={}", dir.path().join("f").display());
+            Ask::parse_from(["ask", "Who?", &form]).args.form().map_err(|error| error.to_string())
+        };
+        assert_eq!(form("regex"), Ok(ResponseFormat::Regex("\"yes\"".into())));
+        assert_eq!(form("choice"), Ok(ResponseFormat::Choice(vec!["\"yes\"".into()])));
+        let json = ResponseFormat::Json { schema: "yes".into(), texts: BTreeMap::new() };
+        assert_eq!(form("json"), Ok(json));
+        assert!(form("xml").unwrap_err().contains("is not json=FILE, regex=FILE or choice=FILE"));
     }
 }

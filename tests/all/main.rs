@@ -8,6 +8,7 @@ mod cli_compare;
 mod cli_folder;
 mod cli_foreign;
 mod cli_keep;
+mod cli_method_file;
 mod cli_promptcue;
 mod cli_rerun;
 mod cli_score;

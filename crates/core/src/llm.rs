@@ -197,7 +197,7 @@ impl Chat {
 
     /// A conversation.
     #[must_use]
-    pub fn of(turns: Vec<Message>) -> Self {
+    pub fn from_messages(turns: Vec<Message>) -> Self {
         Self { prompt: Prompt::Messages(turns), ..Self::default() }
     }
 

@@ -93,8 +93,8 @@ impl ChatTemplate {
         protect: impl Fn(&str) -> String,
     ) -> Result<String, llm::Error> {
         let mut rendered = template::render(self, chat, contents)?;
-        let asked = chat.thought.is_some().then(Marks::fallback);
-        if let Some(marks) = self.marks.or(asked) {
+        let fallback = chat.thought.is_some().then(Marks::fallback);
+        if let Some(marks) = self.marks.or(fallback) {
             marks.write(&mut rendered, chat.thought.as_ref(), protect);
         }
         Ok(rendered)
@@ -135,8 +135,8 @@ pub fn encode(
     let contents: Vec<String> = chat.messages().iter().map(|turn| guard.protect(&turn.content)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template.opened(chat, &contents, |thought| guard.protect(thought))?;
-    let (whole, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
-    tokenizer.encode_rendered(&whole, &breaks).map_err(failed)
+    let (text, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
+    tokenizer.encode_rendered(&text, &breaks).map_err(failed)
 }
 
 #[cfg(test)]

@@ -338,10 +338,10 @@ impl Worker {
         let width = self.model.config().hidden;
         let all = self.model.hidden_states();
         for Scheduled { answer, states, .. } in scheduled.iter_mut().filter(|one| !one.states.is_empty()) {
-            let wanted = answer.depths().to_vec();
+            let of_answer = answer.depths().to_vec();
             let at = |depth: &u32| depths.iter().position(|known| known == depth);
             let rows =
-                wanted.iter().filter_map(at).map(|i| &all[i][states.start * width..states.end * width]);
+                of_answer.iter().filter_map(at).map(|i| &all[i][states.start * width..states.end * width]);
             answer.append_states(states.len(), rows);
         }
     }

@@ -27,7 +27,11 @@ pub mod panel;
 
 pub mod declaration;
 
+pub mod method_file;
+
 pub mod gemba_mqm;
+
+pub mod mqm_ape;
 
 pub mod gemba_da;
 

@@ -41,7 +41,7 @@ pub fn run(
     signature: &Signature,
     config: &RunConfig,
 ) -> Result<Outcome, Error> {
-    let segments = &Corpus::of(segments.iter().cloned()).map_err(Error::Input)?;
+    let segments = &Corpus::from_segments(segments.iter().cloned()).map_err(Error::Input)?;
     Task { panel, judge, segments, signature }.run(config)
 }
 

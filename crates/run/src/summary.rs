@@ -166,11 +166,10 @@ pub fn untranslated(system: &str, n: usize, of: usize, noun: &str) -> Option<Str
 }
 
 impl Summary {
-    /// The method that the signature names, if it is one of ours.
-    #[must_use]
-    pub fn method(&self) -> Option<&'static Method> {
+    /// A property of the method that the signature names; `None` where the method is unknown.
+    pub fn of_method<T>(&self, property: impl FnOnce(&Method<'_>, &Signature) -> T) -> Option<T> {
         let signature: Signature = self.signature.parse().ok()?;
-        registry::find(signature.get("method")?).ok()
+        registry::of_signature(&signature).map(|method| property(&method, &signature))
     }
 
     /// The noun for what a verdict is about.
@@ -190,24 +189,24 @@ impl Summary {
         self
     }
 
-    /// Returns true if the systems may be ordered by their means, and for methods that are not built in.
+    /// Returns true if the systems may be ordered by their means, and for unknown methods.
     #[must_use]
     pub fn ranks_systems(&self) -> bool {
-        self.method().is_none_or(Method::ranks_systems)
+        self.of_method(|method, _| method.ranks_systems()).unwrap_or(true)
     }
 
     /// Caution about the method, to be shown before the scores; `None` where there is none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
-        self.method().and_then(Method::caution)
+        self.of_method(|method, _| method.caution()).flatten()
     }
 
-    /// Meaning of the method's scores and marks, the scale of this run's raw scores first; empty for methods
-    /// that are not built in.
+    /// Meaning of the method's scores and marks, the scale of this run's raw scores first; empty for
+    /// unknown methods.
     #[must_use]
     pub fn about_method(&self) -> Vec<String> {
-        let Ok(signature) = self.signature.parse::<Signature>() else { return Vec::new() };
-        self.method().map(|method| method.about(registry::scale(method, &signature))).unwrap_or_default()
+        let about = self.of_method(|method, signature| method.about(registry::scale(method, signature)));
+        about.unwrap_or_default()
     }
 
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of the run's prompts.

@@ -69,16 +69,16 @@ impl fmt::Display for Dropped {
             (self.repeated, "by a rater who had rated the translation before"),
             (self.empty, "without a source or a translation"),
         ];
-        let said = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-        let dropped = said.collect::<Vec<_>>().join(", ");
+        let counts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, label)| format!("{n} {label}"));
+        let dropped = counts.collect::<Vec<_>>().join(", ");
         if !dropped.is_empty() {
             write!(f, "ratings left out: {dropped}")?;
         }
         if self.crossing > 0 {
             let and = if dropped.is_empty() { "" } else { "; " };
             let n = self.crossing;
-            let what = "in which both errors count, and what lies in both is marked once";
-            write!(f, "{and}ratings with error spans that cross: {n}, {what}")?;
+            let label = "in which both errors count, and what lies in both is marked once";
+            write!(f, "{and}ratings with error spans that cross: {n}, {label}")?;
         }
         Ok(())
     }
@@ -151,9 +151,9 @@ fn together(ratings: Vec<Rated>, dropped: &mut Dropped) -> Rated {
         *count.entry(text(rated)).or_default() += 1;
     }
     let most = count.values().copied().max().unwrap_or(0);
-    let kept = ratings.iter().map(text).find(|text| count[text] == most);
+    let majority = ratings.iter().map(text).find(|text| count[text] == most);
     let n = ratings.len();
-    let mut same: Vec<Rated> = ratings.into_iter().filter(|rated| Some(text(rated)) == kept).collect();
+    let mut same: Vec<Rated> = ratings.into_iter().filter(|rated| Some(text(rated)) == majority).collect();
     dropped.other_texts += n - same.len();
     let assessments: Vec<f64> = same.iter().filter_map(|rated| rated.assessment).collect();
     let mut raters = BTreeSet::new();

@@ -180,7 +180,7 @@ pub fn read_line(reader: &mut dyn BufRead, line: &mut Vec<u8>, number: usize) ->
 
 /// Detects encodings and compression that show in the first bytes.
 fn check_start(bytes: &[u8]) -> Result<(), NotText> {
-    if let Some(format) = Format::of(bytes) {
+    if let Some(format) = Format::from_bytes(bytes) {
         return Err(NotText::Packed(format));
     }
     match bytes {

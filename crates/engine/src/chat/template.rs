@@ -74,17 +74,17 @@ fn reason(error: &Error) -> String {
 
 /// `{% generation %}` marks training targets for Hugging Face's trainer; for rendering it is an empty block.
 fn without_generation_tags(source: &str) -> String {
-    let (mut text, mut rest) = (String::with_capacity(source.len()), source);
-    while let Some(at) = rest.find("{%") {
-        let (before, tag) = rest.split_at(at + 2);
+    let (mut text, mut tail) = (String::with_capacity(source.len()), source);
+    while let Some(at) = tail.find("{%") {
+        let (before, tag) = tail.split_at(at + 2);
         text.push_str(before);
-        rest = tag;
+        tail = tag;
         if let Some((plain, after)) = generation_tag(tag) {
             text.push_str(&plain);
-            rest = after;
+            tail = after;
         }
     }
-    text + rest
+    text + tail
 }
 
 /// A tag of that block rewritten as one that every template has, and the text after it.

@@ -100,11 +100,11 @@ impl Tokenizer {
         let encode = || match place {
             Place::Beginning => self.run(text, text.into(), control),
             Place::Inside => {
-                let whole = format!("{BEFORE}{text}");
-                let mut pieces = PreTokenizedString::from(whole.as_str());
+                let marked = format!("{BEFORE}{text}");
+                let mut pieces = PreTokenizedString::from(marked.as_str());
                 pieces
-                    .split(|_, piece| Ok(cut(&piece, [(Some(Vec::new()), 0..1), (None, 1..whole.len())])))?;
-                self.run(&whole, pieces, control)
+                    .split(|_, piece| Ok(cut(&piece, [(Some(Vec::new()), 0..1), (None, 1..marked.len())])))?;
+                self.run(&marked, pieces, control)
             }
         };
         // A damaged normalizer may panic only for some texts.

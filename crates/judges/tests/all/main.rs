@@ -15,6 +15,8 @@ mod judges_samples;
 mod judges_thinking;
 mod m_mad;
 mod m_mad_code;
+mod method_file;
+mod mqm_ape;
 mod rate;
 mod reasoning;
 mod signature;

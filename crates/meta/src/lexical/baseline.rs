@@ -41,9 +41,9 @@ impl Baseline {
             })
             .collect();
         let (mut segments, mut systems) = (SegmentScores::new(), SystemScores::new());
-        for (system, column, whole) in judged? {
+        for (system, column, document_score) in judged? {
             segments.insert(system.clone(), column.into_iter().map(Some).collect());
-            systems.insert(system, whole);
+            systems.insert(system, document_score);
         }
         let scores = Scores::new(self.named(tokenizer), Some(segments), Some(systems));
         Ok(Scores { system_origin: SystemScoreOrigin::Corpus, ..scores })
@@ -112,13 +112,13 @@ impl Baseline {
 }
 
 fn chosen<'a>(testset: &'a TestSet, reference: Option<&str>) -> Result<&'a String, Error> {
-    let found = reference.and_then(|wanted| testset.references.iter().find(|name| *name == wanted));
+    let found = reference.and_then(|named| testset.references.iter().find(|name| *name == named));
     found.ok_or_else(|| {
-        let (lp, wanted) = (&testset.lp, reference.map_or_else(String::new, |name| format!(" `{name}`")));
+        let (lp, named) = (&testset.lp, reference.map_or_else(String::new, |name| format!(" `{name}`")));
         let known = testset.references.join(", ");
         let known = if known.is_empty() { "none".to_owned() } else { known };
-        let what = format!("lexical metrics need a reference, and `{lp}` has no reference{wanted}");
-        Error::Advised { what, advice: Advice::Reference { lp: lp.clone(), known } }
+        let reason = format!("lexical metrics need a reference, and `{lp}` has no reference{named}");
+        Error::Advised { reason, advice: Advice::Reference { lp: lp.clone(), known } }
     })
 }
 

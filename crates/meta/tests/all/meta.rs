@@ -33,8 +33,8 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
 }
 
-pub fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
-    assert!((found - expected).abs() <= tolerance, "{what}: {found} is not {expected}");
+pub fn close(found: f64, expected: f64, tolerance: f64, reason: &str) {
+    assert!((found - expected).abs() <= tolerance, "{reason}: {found} is not {expected}");
 }
 
 #[test]
@@ -47,10 +47,10 @@ fn correlations_equal_scipy() {
         for (name, function) in functions {
             let found = function(&gold, &metric).unwrap();
             let expected = numbers(&case[name]);
-            let what = format!("{name} of {} values", gold.len());
-            close(found.value, expected[0], 1e-12, &what);
+            let reason = format!("{name} of {} values", gold.len());
+            close(found.value, expected[0], 1e-12, &reason);
             // A correlation of one up to rounding leaves a p-value of the rounding's size.
-            close(found.p, expected[1], 1e-7, &what);
+            close(found.p, expected[1], 1e-7, &reason);
         }
     }
 }
@@ -138,14 +138,14 @@ fn averaged_coefficients_equal_mt_metrics_eval() {
     ];
     for (grouping, by) in [(Grouping::None, "none"), (Grouping::Sys, "sys"), (Grouping::Item, "item")] {
         for (name, coefficient) in coefficients {
-            let what = format!("{name}.{by}");
-            let expected = numbers(&values[&what]);
+            let reason = format!("{name}.{by}");
+            let expected = numbers(&values[&reason]);
             let found = average(&scores, grouping, coefficient).unwrap();
-            close(found.value, expected[0], 1e-12, &what);
-            close(found.n_groups as f64, expected[2], 0.0, &what);
+            close(found.value, expected[0], 1e-12, &reason);
+            close(found.n_groups as f64, expected[2], 0.0, &reason);
             if !name.starts_with("KendallVariants") {
                 // A row whose correlation rounds to one leaves a p-value of the rounding's size there.
-                close(found.p.unwrap(), expected[1], 1e-7, &what);
+                close(found.p.unwrap(), expected[1], 1e-7, &reason);
             }
         }
         let table = TieTable::new(&scores, grouping);
@@ -365,7 +365,7 @@ fn contents_of_wmt23_are_those_of_the_papers() {
         ("zh-en", 1976, 179, 17, counts(33592, 179 * 17, 36 * 17)),
     ] {
         let Some(eval_set) = eval_set(lp, &[]) else { return };
-        let rows = Contents::of(&eval_set.testset, &eval_set.gold).unwrap();
+        let rows = Contents::from_testset(&eval_set.testset, &eval_set.gold).unwrap();
         let [all, domains @ ..] = &rows[..] else { panic!("nothing of {lp}") };
         assert_eq!((all.segments, all.documents, all.systems.len()), (segments, documents, systems), "{lp}");
         assert_eq!(all.translated, translated, "{lp}");
@@ -391,7 +391,7 @@ fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
     let mut set = TaskSet::named("mmad", &pairs).unwrap();
     set.tasks.truncate(1);
     set.beside.clear();
-    let resampling = Resampling { resamples: 10_000, block: None, seed: 0 };
+    let resampling = Resampling { resamples: 10_000, seed: 0 };
     let result = evaluate::run(&set, &[en_de, zh_en], Some(resampling)).unwrap();
     let found = result.tasks[0].contest.as_ref().unwrap().p_values();
     let plain = |name: &str| name.trim_end_matches("-refA").trim_end_matches("-src").to_owned();
@@ -435,7 +435,7 @@ fn known_mistakes_are_recognised() {
 fn significance_does_not_depend_on_the_number_of_threads() {
     let Some(en_de) = eval_set("en-de", &[]) else { return };
     let set = TaskSet::named("mmad", &["en-de".to_owned()]).unwrap();
-    let resampling = Resampling { resamples: 100, block: None, seed: 11 };
+    let resampling = Resampling { resamples: 100, seed: 11 };
     let eval_sets = [en_de];
     let on = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

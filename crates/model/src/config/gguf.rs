@@ -133,19 +133,20 @@ impl Reader<'_> {
         })?;
         // Layers of DeltaNet have no heads of keys.
         let has_delta_net = self.value("ssm.group_count").is_some();
-        let of = |kind: bool| {
-            let sizes =
-                sizes.iter().zip(slides).filter(|(_, slides)| **slides == kind).map(|(size, _)| *size);
-            let mut sizes = sizes.filter(|size| !(has_delta_net && *size == 0));
-            let first = sizes.next().unwrap_or(n_heads);
-            if sizes.all(|size| size == first) {
+        let kv_heads_of = |is_sliding: bool| {
+            let layers = sizes.iter().zip(slides).filter(|(_, slides)| **slides == is_sliding);
+            let mut sizes = layers.map(|(size, _)| *size).filter(|size| !(has_delta_net && *size == 0));
+            let first = sizes.next();
+            if sizes.all(|size| Some(size) == first) {
                 return Ok(first);
             }
             let layers =
                 if slides.contains(&true) { "between layers of one type" } else { "from layer to layer" };
             Err(self.bad(key, format!("differs {layers}, which is not supported")))
         };
-        Ok([of(false)?, of(true)?])
+        // A kind without layers has the heads of the other one.
+        let (full, sliding) = (kv_heads_of(false)?, kv_heads_of(true)?);
+        Ok([full.or(sliding), sliding.or(full)].map(|kv_heads| kv_heads.unwrap_or(n_heads)))
     }
 
     /// Values of a head that are rotated. Heads of values are as wide as those of keys.

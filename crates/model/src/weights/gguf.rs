@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Error,
     config::{
-        MAX_LAYERS,
+        Config, MAX_LAYERS,
         gguf::{Schema, Tensors, tensors::UNUSED},
     },
     families,
@@ -73,7 +73,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     unread::check(&paths[0], &config, (&maps, &names), is_read, &mut index)?;
     if schema.is_interleaved {
-        interleaved(&mut index, config.n_heads, config.full.n_kv_heads);
+        interleaved(&mut index, &config);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
     let remarks = remark.into_iter().collect();
@@ -186,12 +186,12 @@ fn layer(name: &str) -> Option<usize> {
 }
 
 /// Marks q and k of a llama file, whose rotary halves are interleaved.
-fn interleaved(index: &mut BTreeMap<String, Entry>, n_heads: usize, n_kv_heads: usize) {
+fn interleaved(index: &mut BTreeMap<String, Entry>, config: &Config) {
     for (name, entry) in index {
         if name.contains("self_attn.q_proj.") {
-            entry.source = Source::Interleaved(n_heads);
-        } else if name.contains("self_attn.k_proj.") {
-            entry.source = Source::Interleaved(n_kv_heads);
+            entry.source = Source::Interleaved(config.n_heads);
+        } else if let (true, Some(layer)) = (name.contains("self_attn.k_proj."), layer(name)) {
+            entry.source = Source::Interleaved(config.attention_of(layer).n_kv_heads);
         }
     }
 }

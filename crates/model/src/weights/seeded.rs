@@ -56,7 +56,7 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// Whether a tensor is present, its name and its shape.
+/// Presence in the model, name and shape of a tensor.
 type Part = (bool, &'static str, Vec<usize>);
 
 fn present<const N: usize>(prefix: &str, parts: [Part; N]) -> Vec<(String, Vec<usize>)> {
