@@ -130,10 +130,6 @@ impl Cpu {
         let how = How { activation: self.config.activation, compute: self.compute };
         experts.forward(experts::Rows { x: &input.values, m: input.n_rows(), router }, how)
     }
-
-    fn rows_of_logits(&self) -> impl IndexedParallelIterator<Item = &[f32]> {
-        self.logits.par_chunks_exact(self.config.vocab)
-    }
 }
 
 impl Runtime for Cpu {
@@ -165,11 +161,8 @@ impl Runtime for Cpu {
 
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
         let isa = self.compute.tier;
-        Ok(self
-            .rows_of_logits()
-            .zip(wants)
-            .map(|(row, request)| sampler::sample(row, request, isa))
-            .collect())
+        let rows = self.logits.par_chunks_exact(self.config.vocab).zip(wants);
+        Ok(rows.map(|(row, request)| sampler::sample(row, request, isa)).collect())
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
@@ -180,8 +173,9 @@ impl Runtime for Cpu {
         Ok(rows.par_iter().map(of_row).collect())
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>> {
-        Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()> {
+        self.logits.chunks_exact(self.config.vocab).for_each(visit);
+        Ok(())
     }
 
     fn cheap_rows(&self) -> usize {

@@ -122,6 +122,15 @@ pub enum LogitsStatus {
     Rerun,
 }
 
+/// The kernels by which a step is computed a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recheck {
+    /// Those with the longest record.
+    Proven,
+    /// Those too, with the plain ones for attention: slow.
+    PlainAttention,
+}
+
 /// The cache, the buffers and the logits of the last step on a device. Every operation fails when the device
 /// does.
 pub trait Runtime: Send + Sync {
@@ -152,10 +161,10 @@ pub trait Runtime: Send + Sync {
         Ok(())
     }
 
-    /// Selects the kernels of later steps: those with the longest record, each launched by itself, or those
-    /// of the device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel
-    /// for each operation has no choice.
-    fn take_proven(&mut self, _proven: bool) {}
+    /// Selects the kernels of later steps: those of a recheck, each launched by itself, or those of the
+    /// device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel for
+    /// each operation has no choice.
+    fn take_kernels(&mut self, _recheck: Option<Recheck>) {}
 
     /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in
     /// this backend's own layout, for [`Runtime::write_prefix`]. `None` where a prefix is computed about as
@@ -182,13 +191,23 @@ pub trait Runtime: Send + Sync {
     /// The device fails.
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>>;
 
+    /// Calls `visit` with each row of the step's logits, in order, with few of them in memory at a time.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()>;
+
     /// The step's logits, for tests and measurements.
     ///
     /// Shape: `[wanted, vocab]`.
     ///
     /// # Errors
     /// The device fails.
-    fn logits(&self) -> Result<Vec<Vec<f32>>>;
+    fn logits(&self) -> Result<Vec<Vec<f32>>> {
+        let mut rows = Vec::new();
+        self.each_logits(&mut |row| rows.push(row.to_vec()))?;
+        Ok(rows)
+    }
 
     /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the
     /// weights.

@@ -7,7 +7,8 @@ use super::{
     Adapter, Config, Error, Result, Weights,
     adapter::{AdapterLayer, Module},
     backend::{
-        Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Rows, Runtime, StepStatus,
+        Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Recheck, Rows, Runtime,
+        StepStatus,
     },
     config::AttentionKind,
     step::Step,
@@ -37,12 +38,12 @@ pub trait Model: Send + Sync {
     /// A token or block that does not exist, or the device fails.
     fn run(&mut self, step: Step) -> Result<()>;
 
-    /// Runs the last step once more, by the kernels with the longest record, each launched by itself: the
-    /// same bits where all kernels are right. A model with recurrent states has advanced and cannot.
+    /// Runs the last step once more, by the kernels of a recheck, each launched by itself: the same bits where
+    /// all kernels are right. A model with recurrent states has advanced and cannot.
     ///
     /// # Errors
     /// Those of [`Model::run`].
-    fn run_proven(&mut self, step: Step) -> Result<()>;
+    fn run_again(&mut self, step: Step, recheck: Recheck) -> Result<()>;
 
     /// Runs a step through the first `layers` layers only and returns the residual stream of all its rows,
     /// with or without logits.
@@ -301,10 +302,10 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(())
     }
 
-    fn run_proven(&mut self, step: Step) -> Result<()> {
-        self.backend.take_proven(true);
+    fn run_again(&mut self, step: Step, recheck: Recheck) -> Result<()> {
+        self.backend.take_kernels(Some(recheck));
         let run = self.run(step);
-        self.backend.take_proven(false);
+        self.backend.take_kernels(None);
         run
     }
 

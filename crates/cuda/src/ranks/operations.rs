@@ -17,8 +17,8 @@ use super::{
 use tribunal_model::{
     KvType, Result, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
-        StepStatus,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Recheck, Rows,
+        Runtime, StepStatus,
     },
     config::{self, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -93,8 +93,8 @@ impl Runtime for Ranks {
         self.each_mut(|_, cuda| cuda.prepare(most)).map(|_| ())
     }
 
-    fn take_proven(&mut self, proven: bool) {
-        self.cards.iter_mut().for_each(|card| card.cuda.take_proven(proven));
+    fn take_kernels(&mut self, recheck: Option<Recheck>) {
+        self.cards.iter_mut().for_each(|card| card.cuda.take_kernels(recheck));
     }
 
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
@@ -105,8 +105,8 @@ impl Runtime for Ranks {
         self.cards[0].cuda.logprobs(rows)
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>> {
-        self.cards[0].cuda.logits()
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()> {
+        self.cards[0].cuda.each_logits(visit)
     }
 
     fn cheap_rows(&self) -> usize {
