@@ -23,7 +23,10 @@ pub(super) use multiply::inputs;
 pub(super) use norm::Add;
 pub use values::{Queries, Values};
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use cudarc::driver::CudaStream;
 
@@ -225,6 +228,7 @@ impl Backend for Cuda {
     type Table = Table;
     type Experts = Experts;
     type DeltaNet = DeltaNet;
+    type Latent = Infallible;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(self.upload().floats(&values)?)
@@ -250,6 +254,19 @@ impl Backend for Cuda {
 
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         self.delta_net_weights(&weights)
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        Err(weights
+            .bad(module, "has latent attention, which runs on the CPU in this version; hint: `--device cpu`"))
+    }
+
+    fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {
+        match *latent {}
+    }
+
+    fn expand(&mut self, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        match *latent {}
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
