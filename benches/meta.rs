@@ -22,7 +22,7 @@ const SYSTEMS: usize = 12;
 const SEGMENTS: usize = 460;
 
 /// A tenth of what is usual.
-const RESAMPLING: Resampling = Resampling { resamples: 100, block: None, seed: 0 };
+const RESAMPLING: Resampling = Resampling { resamples: 100, seed: 0 };
 
 fn calibration(bench: &mut Criterion) {
     let scores = synthetic(0);
@@ -81,7 +81,7 @@ fn flat(scores: &Aligned) -> Vec<f64> {
 fn synthetic(seed: u64) -> Aligned {
     let (mut gold_random, mut noise) = (Pcg64::new(1), Pcg64::new(100 + seed));
     let gold: Vec<f64> = (0..SYSTEMS * SEGMENTS).map(|_| -(gold_random.below(12) as f64)).collect();
-    let metric = gold.iter().map(|score| Some(score / 12.0 + noise.next_f64())).collect();
+    let metric = gold.iter().map(|score| Some(score / 12.0 + f64::from(noise.next_f32()))).collect();
     Aligned {
         systems: (0..SYSTEMS).map(|system| format!("system{system:02}")).collect(),
         n_segments: SEGMENTS,

@@ -130,8 +130,8 @@ def meta(a, pair, runs, baselines):
         command += ["--scores", f"{name}={baselines}/{name}.{{lp}}.{{level}}.score"]
     for name, out in runs.items():
         command += ["--scores", f"{name}={out}"]
-        if has_spans(out):
-            command += ["--spans", f"{name}={out}"]
+    if any(map(has_spans, runs.values())):
+        command += ["--also", "spans"]
     for statistic in STATISTICS:
         command += ["--stat", statistic]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -152,6 +152,7 @@ def table(a, pair, runs, measured):
     columns = {task["statistic"]: task["values"] for task in measured["result"]["tasks"]}
     names = list(dict.fromkeys(name for values in columns.values() for name in values))
     spans = {of["name"]: of["found"]["characters"] for of in measured.get("more", {}).get("spans", [])}
+    spans = {name: found for name, found in spans.items() if name not in runs or has_spans(runs[name])}
     bases = measured["result"]["tasks"][0]["bases"].values()
     compared = max((base["translations"] for base in bases), default=0)
     print(f"\n{pair}: {compared} translations by {len(measured['directions'][0]['systems'])} systems\n")

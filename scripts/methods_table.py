@@ -32,7 +32,7 @@ END = "<!-- /methods -->"
 
 # `overlap=allow`: the examples may come from the documents under judgement, since only the cost is of interest here.
 METHODS = [
-    "gemba-mqm", "gemba-mqm:form=json", "gemba-da", "gemba-sqm", "gemba-stars", "gemba-classes", "gemba-esa",
+    "gemba-mqm", "gemba-mqm:form=json", "mqm-ape", "gemba-da", "gemba-sqm", "gemba-stars", "gemba-classes", "gemba-esa",
     "eaprompt", "eaprompt:steps=1", "rubric-mqm", "fsp", "gmicl:overlap=allow", "m-mad", "himate", "rate", "difficulty",
     "thinking",
 ]

@@ -310,6 +310,29 @@ pub fn folder(bytes: &[u8]) {
     }
 }
 
+/// A method's file, its template, its schema and an answer, with zero bytes between them.
+pub fn method(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut parts = text.split('\0');
+    let mut write = |name| file(name, parts.next().unwrap_or_default().as_bytes());
+    let path = write("method/method.toml");
+    write("method/question.j2");
+    write("method/answer.json");
+    let Ok(built) = tribunal::replication::build(&path.display().to_string(), &Settings::default()) else {
+        return;
+    };
+    let panel = Panel::new(Arc::new(Parrot(parts.collect())), Sampling::default());
+    drop(built.judge.judge(&panel, &[segment("a")]));
+}
+
+fn segment(system: &str) -> Segment {
+    Segment {
+        system: system.into(),
+        doc: "d".into(),
+        ..Segment::new((lang("en"), lang("de")), "He sat on the bank.", "Er saß auf der Bank.")
+    }
+}
+
 /// A model with one answer to everything.
 struct Parrot(String);
 
@@ -343,18 +366,6 @@ impl Llm for Parrot {
 /// An answer to every question of every method in every preset.
 pub fn answers(bytes: &[u8]) {
     let said = Arc::new(Parrot(String::from_utf8_lossy(bytes).into_owned()));
-    let segment = |system: &str| Segment {
-        system: system.into(),
-        doc: "d".into(),
-        seg: 0,
-        src_lang: lang("en"),
-        tgt_lang: lang("de"),
-        source: "He sat on the bank.".into(),
-        hypothesis: "Er saß auf der Bank.".into(),
-        reference: None,
-        domain: None,
-        reference_kind: None,
-    };
     for method in registry::METHODS {
         for preset in [Preset::Strict, Preset::Paper, Preset::Code] {
             let settings = Settings { preset, ..Settings::default() };

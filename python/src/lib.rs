@@ -5,12 +5,13 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{Receiver, RecvTimeoutError, channel},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 use tribunal::{
     cli::{self, Cli},
@@ -189,7 +190,7 @@ fn in_background<T: Send + 'static>(
 
 /// Waits a moment for a result, with the interpreter free.
 fn wait<T: Send>(py: Python<'_>, receiver: &Mutex<Receiver<T>>) -> Result<T, RecvTimeoutError> {
-    py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL))
+    py.detach(|| receiver.lock().recv_timeout(POLL))
 }
 
 /// Lets what was stopped end, so that its folder and its models are free for what comes next; Ctrl-C once

@@ -37,6 +37,8 @@ class ErrorSpan:
     severity: str
     weight: float
     explanation: str | None = None
+    #: The corrected translation, where the method has one that was judged to be better.
+    suggestion: str | None = None
     confidence: float | None = None
     ambiguous: bool = False
     times: int = 1

@@ -21,8 +21,8 @@ use crate::{
 /// its command.
 pub fn read(dir: &Path, changes: &Changes) -> Result<Recorded> {
     let run = RunFile::read(dir)?;
-    let given = recorded_command(dir, &run)?.spec;
-    Ok(recorded::read(dir, run, given, changes)?)
+    let spec = recorded_command(dir, &run)?.spec;
+    Ok(recorded::read(dir, run, spec, changes)?)
 }
 
 /// The arguments of the command that started a run.
@@ -46,18 +46,18 @@ fn recorded_command(dir: &Path, run: &RunFile) -> Result<score::Args> {
 /// The command that repeats a run into a folder: that of the run, with the options chosen now instead of
 /// those that it had. Relative paths in it still start where the first command was given.
 #[must_use]
-pub fn command(run: &RunFile, given: &Spec, made: &Spec, out: &Path) -> Vec<String> {
-    let mut dropped = vec!["--out", "--shard", "--to-json", "--keep", "--device-memory"];
+pub fn command(run: &RunFile, recorded: &Spec, made: &Spec, out: &Path) -> Vec<String> {
+    let mut dropped = vec!["--out", "--shard", "--keep", "--device-memory"];
     let mut added = vec!["--out".to_owned(), out.display().to_string()];
     if made.output.shard.is_some() {
         added.extend(["--shard".to_owned(), run.shard.clone()]);
     }
     let models = models(&made.models);
-    if models != self::models(&located(run, &given.models)) {
+    if models != self::models(&located(run, &recorded.models)) {
         dropped.extend(["--model", "--adapter", "--role"]);
         added.extend(models);
     }
-    for (names, was, is) in speeds(&given.resources, &made.resources) {
+    for (names, was, is) in speeds(&recorded.resources, &made.resources) {
         if was != is {
             dropped.extend(names);
             added.extend(is.into_iter().flat_map(|value| [names[0].to_owned(), value.to_string()]));

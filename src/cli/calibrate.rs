@@ -62,7 +62,7 @@ pub struct Args {
 /// # Errors
 /// If the input is bad, the model cannot be run, or a language pair yields no confidence at all.
 pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    spare_runs(&args.out, None)?;
+    spare_runs(&args.out)?;
     invocation
         .writing
         .keeps("a calibration keeps nothing until it is done; the same command starts it again");
@@ -159,9 +159,9 @@ fn fitted(args: &Args, judge: &HiMate, model: Model, pair: &str) -> Result<Thres
 
 /// The options of `--method`, for the first two stages: what comes before the threshold.
 fn asked(args: &Args) -> Result<himate::Options> {
-    let (name, given) = args.method.split_once(':').unwrap_or((&args.method, ""));
+    let (name, options) = args.method.split_once(':').unwrap_or((&args.method, ""));
     if name != himate::METHOD.name {
         bail!("`{name}` has no threshold to fit\nhint: `--method himate`");
     }
-    Ok(himate::Options::read(&himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?))
+    Ok(himate::Options::read(&himate::METHOD.parse_options(&format!("stages=se+sr,{options}"))?))
 }

@@ -15,7 +15,7 @@ pub fn without<'a>(
     options: &[&str],
     flags: &[&str],
 ) -> Vec<String> {
-    let mut kept = Vec::new();
+    let mut remaining = Vec::new();
     while let Some(word) = words.next() {
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(n, v)| (n, Some(v)));
         let name = name.replace('_', "-");
@@ -24,10 +24,10 @@ pub fn without<'a>(
                 words.next();
             }
         } else if !flags.contains(&name.as_str()) {
-            kept.push(word.clone());
+            remaining.push(word.clone());
         }
     }
-    kept
+    remaining
 }
 
 /// Lets the command take `-3` behind an option as its value, so that the message is about the number.
@@ -58,18 +58,18 @@ pub fn with_tip(mut error: Error) -> Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
-    let name = given.split('=').next().unwrap_or_default();
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return error };
+    let name = option.split('=').next().unwrap_or_default();
     if let Some(ours) = elsewhere::ours(name) {
         return Error::raw(ErrorKind::UnknownArgument, format!("unknown option `{name}`: {ours}\n"));
     }
     let commands = elsewhere::commands(name);
     if !commands.is_empty() {
         let commands = commands.join(", ");
-        let said = format!("unknown option `{name}`: it is an option of {commands}\n");
-        return Error::raw(ErrorKind::UnknownArgument, said);
+        let message = format!("unknown option `{name}`: it is an option of {commands}\n");
+        return Error::raw(ErrorKind::UnknownArgument, message);
     }
-    if error.get(ContextKind::SuggestedArg).is_some() || given.starts_with('-') {
+    if error.get(ContextKind::SuggestedArg).is_some() || option.starts_with('-') {
         return error;
     }
     let tip = "pass files with options: `tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de`";

@@ -87,13 +87,15 @@ fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<Path
     if args.hypothesis.len() < 2 && !args.reliability {
         bail!("only one system to compare\nhint: give several files, `-t SYSTEM-A.txt SYSTEM-B.txt`");
     }
-    let rest = invocation.command.iter().skip_while(|word| *word != "compare").skip(1);
-    let asked = without(rest, &OWN, &OWN_FLAGS);
-    let words: Vec<String> = ["tribunal", "score"].map(str::to_owned).into_iter().chain(asked).collect();
-    let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
-    let progress = asked.run.shown().progress();
+    let words = invocation.command.iter().skip_while(|word| *word != "compare").skip(1);
+    let words_of_run = without(words, &OWN, &OWN_FLAGS);
+    let words: Vec<String> =
+        ["tribunal", "score"].map(str::to_owned).into_iter().chain(words_of_run).collect();
+    let Command::Score(score_args) = parse(words.clone())?.command else { bail!("not a `score` command") };
+    let progress = score_args.run.shown().progress();
     let invocation = Invocation { command: words, progress, ..invocation.clone() };
-    Ok(score::judge(&mut Evaluation::new(asked.spec.clone())?, &invocation, load, asked.run.quiet)?.dir)
+    Ok(score::judge(&mut Evaluation::new(score_args.spec.clone())?, &invocation, load, score_args.run.quiet)?
+        .dir)
 }
 
 /// Runs the command: exit code 1 where some verdict is missing.

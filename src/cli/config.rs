@@ -39,6 +39,16 @@ pub const FILE: &str = "TRIBUNAL_CONFIG";
 /// Prefix of the program's variables.
 const PREFIX: &str = "TRIBUNAL_";
 
+/// Variables without an option, with the names that an option would have.
+const SETTINGS: &str = "config home gpu-check step-check step-limit saved-prefixes";
+
+/// Variables of the build, the scripts and the tests, which may be set where the program runs.
+const OF_SCRIPTS: &str = "answers bench-model binary build-profile commit cuda-generations data eaprompt features fuzz \
+                          kills out require steps target tokenizers wmt26-baseline";
+
+/// Beginnings of other variables of the tests, such as those of the emulated GPU.
+const OF_TESTS: [&str; 2] = ["TRIBUNAL_TEST_", "TRIBUNAL_EMULATED_"];
+
 /// Error of a file of options, or of a variable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -48,8 +58,8 @@ pub enum Error {
     Toml { path: PathBuf, reason: String },
     #[error("`{path}`: {reason}\nhint: {hint}")]
     Unknown { path: PathBuf, reason: String, hint: String },
-    #[error("the variable `{name}` is not one of this program's\nhint: did you mean `{near}`?")]
-    Variable { name: String, near: String },
+    #[error("the variable `{name}` is not one of this program's\nhint: {hint}")]
+    Variable { name: String, hint: String },
     #[error("`{path}`: `{option}` must be a text, a number, true or false, or a list of them")]
     Kind { path: PathBuf, option: String },
 }
@@ -186,20 +196,25 @@ fn variable_of(option: &str) -> String {
     format!("{PREFIX}{}", option.replace('-', "_").to_uppercase())
 }
 
-/// Checks the names of the variables that are set. Those that resemble none of an option are the user's own.
+/// Checks the names of the variables that are set, of which some may be other programs'.
 ///
 /// # Errors
-/// [`Error::Variable`] for one that looks misspelt.
-pub fn check_variables<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
-    names.try_for_each(|name| {
-        let option = name.strip_prefix(PREFIX).unwrap_or_default().to_lowercase().replace('_', "-");
-        match nearest(&option, VARIABLES.split(' ')) {
-            Some(near) if variable_of(near) != name => {
-                Err(Error::Variable { name: name.to_owned(), near: variable_of(near) })
-            }
-            _ => Ok(()),
-        }
-    })
+/// [`Error::Variable`] for one that begins with `TRIBUNAL_` and sets nothing.
+pub fn check_variables<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    let known = || [VARIABLES, SETTINGS, OF_SCRIPTS].into_iter().flat_map(|list| list.split(' '));
+    let is_known = |name: &str| {
+        OF_TESTS.iter().any(|prefix| name.starts_with(prefix))
+            || known().any(|known| variable_of(known) == name)
+    };
+    let Some(name) = names.filter(|name| name.starts_with(PREFIX)).find(|name| !is_known(name)) else {
+        return Ok(());
+    };
+    let option = name[PREFIX.len()..].to_lowercase().replace('_', "-");
+    let hint = nearest(&option, known()).map_or_else(
+        || format!("unset it, or give it a name that does not begin with `{PREFIX}`"),
+        |near| format!("did you mean `{}`?", variable_of(near)),
+    );
+    Err(Error::Variable { name: name.to_owned(), hint })
 }
 
 /// The name that differs least from this one, by at most two typing errors.
@@ -343,28 +358,44 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_variable_is_told_from_one_of_the_users_own() {
+    fn variables_that_set_nothing_are_refused() {
         let check = |name: &str| check_variables([name].into_iter()).map_err(|error| error.to_string());
-        for (name, near) in [
-            ("TRIBUNAL_MODLE", "TRIBUNAL_MODEL"),
-            ("TRIBUNAL_MODELS", "TRIBUNAL_MODEL"),
-            ("TRIBUNAL_MODEl", "TRIBUNAL_MODEL"),
-            ("TRIBUNAL_KVCACHE", "TRIBUNAL_KV_CACHE"),
+        for (name, hint) in [
+            ("TRIBUNAL_MODLE", "did you mean `TRIBUNAL_MODEL`?"),
+            ("TRIBUNAL_MODELS", "did you mean `TRIBUNAL_MODEL`?"),
+            ("TRIBUNAL_MODEl", "did you mean `TRIBUNAL_MODEL`?"),
+            ("TRIBUNAL_KVCACHE", "did you mean `TRIBUNAL_KV_CACHE`?"),
+            ("TRIBUNAL_GPU_CHEK", "did you mean `TRIBUNAL_GPU_CHECK`?"),
+            ("TRIBUNAL_STEPLIMIT", "did you mean `TRIBUNAL_STEP_LIMIT`?"),
+            ("TRIBUNAL_KV_CACHE_GB", "unset it, or give it a name that does not begin with `TRIBUNAL_`"),
+            ("TRIBUNAL_", "unset it, or give it a name that does not begin with `TRIBUNAL_`"),
         ] {
-            assert!(check(name).unwrap_err().ends_with(&format!("did you mean `{near}`?")), "{name}");
+            let error = check(name).unwrap_err();
+            assert!(error.contains(&format!("`{name}`")) && error.ends_with(hint), "{error}");
         }
-        for name in [
-            "HOME",
-            "TRIBUNAL_MODEL",
-            "TRIBUNAL_HOME",
-            "TRIBUNAL_CONFIG",
-            "TRIBUNAL_DATA",
-            "TRIBUNAL_OUT",
-            "TRIBUNAL_TARGET",
-            "TRIBUNAL_ANSWERS",
-            "TRIBUNAL_QUEUE_OF_OUR_CLUSTER",
-        ] {
+        for name in ["HOME", "MY_TRIBUNAL_MODLE", "TRIBUNAL_MODEL", "TRIBUNAL_HOME", "TRIBUNAL_EMULATED_LATE"]
+        {
             assert_eq!(check(name), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn variables_of_the_documentation_and_the_scripts_are_accepted() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut files = vec![root.join("README.md"), root.join(".ci/run")];
+        for folder in ["docs", "scripts", "scripts/cuda", "kernels/emulated/driver"] {
+            let entries = std::fs::read_dir(root.join(folder)).unwrap();
+            files.extend(entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()));
+        }
+        let variable = regex::Regex::new("TRIBUNAL_[A-Z0-9_]+").unwrap();
+        let mut n = 0;
+        for path in files {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            for name in variable.find_iter(&text) {
+                assert!(check_variables([name.as_str()].into_iter()).is_ok(), "{}: {name:?}", path.display());
+                n += 1;
+            }
+        }
+        assert!(n > 50, "{n} variables were found");
     }
 }

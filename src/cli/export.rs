@@ -18,15 +18,12 @@ use crate::{
     console::args,
     eval::{Pair, raters as of_raters},
     files,
-    judges::{Method, Reads, registry},
+    judges::{Reads, registry},
     mqm::raters::Counted,
-    report::{
-        Formulas,
-        export::{
-            self, Format, Job, Origin, Rows,
-            testset::{self, Raters},
-            wmt26::{TASK_THRESHOLD, Task},
-        },
+    report::export::{
+        self, Format, Job, Origin, Rows,
+        testset::{self, Raters},
+        wmt26::{TASK_THRESHOLD, Task},
     },
     run::{self, Record, RunFile, finish::VERDICTS, record::Scale, trained_on},
     segment::trained::Overlap,
@@ -45,7 +42,7 @@ pub struct Args {
     /// The file to write; for mtme a folder, such as the `metric-scores` of a test set
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// What the judge is called as a rater or a metric; default: tribunal-METHOD-MODEL
+    /// Name of the judge as a rater or a metric; default: tribunal-METHOD-MODEL
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// mtme: the reference that the judge was shown; default: src, for none
@@ -62,10 +59,6 @@ pub struct Args {
     /// The language pair of human annotations that name none; otherwise the only pair to export
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
-    /// csv: what becomes of cells that a spreadsheet would run as a formula: quote (an apostrophe before
-    /// them), refuse, or keep, for programs
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT", hide_possible_values = true)]
-    pub formulas: Formulas,
 }
 
 /// Runs `tribunal export`.
@@ -73,7 +66,7 @@ pub struct Args {
 /// # Errors
 /// A run that cannot be read, a format that cannot hold it, files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    spare_runs(&args.out, None)?;
+    spare_runs(&args.out)?;
     if args.threshold.is_some() && args.format != Format::Wmt26 {
         bail!("`--threshold` is for error-free decisions\nhint: add `--as wmt26`, or leave it out");
     }
@@ -86,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let text = signature.as_ref().map(ToString::to_string);
     let task = task(args, signature.as_ref());
-    let mut origin = Origin { signature: text.as_deref(), formulas: args.formulas, task };
+    let mut origin = Origin { signature: text.as_deref(), task };
     if let Some(rows) = export::rows(args.format, &name, origin)?.filter(|_| !is_human) {
         say_replaced(&args.out);
         say_notes(&stream(args, rows)?);
@@ -170,12 +163,12 @@ fn test_set(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 /// The task of a submission, and the scale of the run's scores.
 fn task<'a>(args: &'a Args, signature: Option<&Signature>) -> Option<Task<'a>> {
     let file = args.testset.as_deref().filter(|_| args.format == Format::Wmt26)?;
-    let method = signature.and_then(|signature| registry::find(signature.get("method")?).ok());
+    let method = signature.and_then(registry::of_signature);
     let rates = method.filter(|method| method.reads == Reads::Translations);
     Some(Task {
         file,
-        marks: method.is_none_or(Method::marks_errors),
-        scale: signature.zip(rates).map(|(signature, method)| registry::scale(method, signature)),
+        marks: method.is_none_or(|method| method.marks_errors()),
+        scale: signature.zip(rates).map(|(signature, method)| registry::scale(&method, signature)),
         has_references: signature.and_then(|signature| signature.get("reference")) == Some("on"),
         threshold: args.threshold.unwrap_or(TASK_THRESHOLD),
     })
@@ -198,9 +191,9 @@ fn scale_of_raters(records: &[Record]) -> Result<Scale> {
 fn checked(args: &Args) -> Result<ExitCode> {
     match &args.testset {
         Some(task) if args.format == Format::Wmt26 && !files::is_stream(&args.out) => {
-            let mut said = Vec::new();
-            let code = super::submission::check(task, &args.out, Printed::default(), &mut said)?;
-            String::from_utf8_lossy(&said).lines().for_each(|line| say!("{line}"));
+            let mut report = Vec::new();
+            let code = super::submission::check(task, &args.out, Printed::default(), &mut report)?;
+            String::from_utf8_lossy(&report).lines().for_each(|line| say!("{line}"));
             Ok(code)
         }
         _ => Ok(ExitCode::SUCCESS),

@@ -45,11 +45,11 @@ impl KeepArgs {
     /// Files that cannot be written.
     pub fn write(&self, outcome: &Outcome) -> Result<Option<String>> {
         let Some(keep) = self.keep else { return Ok(None) };
-        let kept = keep.choose(&outcome.records()?);
+        let sources = keep.choose(&outcome.records()?);
         let [text, list] = SOURCES.map(|name| outcome.dir.join(name));
         // In a run folder a link is replaced, not followed.
-        files::replace(&text, |file| file.write_all(kept.text().as_bytes()))?;
-        files::replace(&list, |file| file.write_all(&kept.jsonl()))?;
-        Ok(Some(format!("{kept}: {}", text.display())))
+        files::replace(&text, |file| file.write_all(sources.text().as_bytes()))?;
+        files::replace(&list, |file| file.write_all(&sources.jsonl()))?;
+        Ok(Some(format!("{sources}: {}", text.display())))
     }
 }

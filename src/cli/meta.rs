@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 
 use super::{output::Printed, raters};
 
-use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate;
@@ -73,14 +72,11 @@ pub struct Args {
     /// given another one are not compared, and it is never a system itself.
     #[arg(long, value_name = "[LP=]NAME")]
     pub reference: Vec<String>,
-    /// What to do with segments that a metric did not score: drop (leave them out), lowest (give them the
-    /// metric's lowest score).
-    #[arg(long, default_value = "drop", value_name = "POLICY")]
-    pub missing: String,
-    /// Which translations a metric is evaluated on: common (those that all metrics scored) or each (all that
-    /// it scored). System scores are the metric's own, over all segments; those of a metric that lacks rated
-    /// translations are means over what both sides scored, with official over all of either side. Default:
-    /// common, with `--task fsp` official.
+    /// Translations that a metric is evaluated on: common (those that all metrics scored), each (all that it
+    /// scored) or lowest (all; it gets its lowest score for those that it did not score). System scores are
+    /// the metric's own, over all segments; those of a metric that lacks rated translations are means over
+    /// what both sides scored, with official over all of either side. Default: common, with `--task fsp`
+    /// official.
     #[arg(long, value_name = "POLICY")]
     pub coverage: Option<String>,
     /// The raters' score of a document, for judges that saw it as one text: the sum of its segments' scores,
@@ -100,9 +96,6 @@ pub struct Args {
     /// Resamples of the tests.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::resamples)]
     pub resamples: usize,
-    /// Stop a test at the end of a block of N resamples once it is clear (p below .02 or above .5).
-    #[arg(long, value_name = "N")]
-    pub block: Option<usize>,
     /// Random seed.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
@@ -141,30 +134,26 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 
 /// The context of the notes below the tables.
 fn note_context(args: &Args) -> NoteContext {
-    let brought = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
-    let brought = brought.filter_map(|given| given.split_once('='));
+    let brought = args.scores.iter().filter_map(|scores| scores.split_once('='));
     NoteContext {
         brought: brought.map(|(name, path)| (name.to_owned(), path.to_owned())).collect(),
-        significance: args.extra.also.iter().any(|part| part == "significance").then_some(Resampling {
-            resamples: args.resamples.max(1),
-            block: args.block,
-            seed: args.seed,
-        }),
+        significance: args
+            .extra
+            .also
+            .iter()
+            .any(|part| part == "significance")
+            .then_some(Resampling { resamples: args.resamples.max(1), seed: args.seed }),
     }
 }
 
 fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
-    let missing = match args.missing.as_str() {
-        "drop" => MissingPolicy::Drop,
-        "lowest" => MissingPolicy::Lowest,
-        other => bail!("unknown policy `{other}` for missing verdicts; hint: it can be drop or lowest"),
-    };
     let coverage = match args.coverage.as_deref() {
         None => set.coverage,
         Some("common") => CoveragePolicy::Common,
         Some("each") => CoveragePolicy::Each,
         Some("official") => CoveragePolicy::Official,
-        Some(other) => bail!("unknown coverage `{other}`; hint: it can be common, each or official"),
+        Some("lowest") => CoveragePolicy::Lowest,
+        Some(other) => bail!("unknown coverage `{other}`; hint: it can be common, each, official or lowest"),
     };
     let lexical: Result<Vec<Baseline>, _> = args.lexical.iter().map(|name| name.parse()).collect();
     let only_brought = args.metrics == ["none"];
@@ -175,7 +164,6 @@ fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
         metrics: if only_brought { Vec::new() } else { args.metrics.clone() },
         only_brought,
         systems: args.systems.clone(),
-        missing,
         coverage,
         joining: args.document_gold,
         references: References::parse(&args.reference, &args.pairs)?,
@@ -259,6 +247,6 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<EvalSet>> {
 
 fn brought_for(one: &Brought, lp: &str) -> bool {
     let pattern = one.pattern.replace("{lp}", lp);
-    let there = |level: &str| std::path::Path::new(&pattern.replace("{level}", level)).exists();
-    pattern.contains("{system}") || there("seg") || there("sys")
+    let exists = |level: &str| std::path::Path::new(&pattern.replace("{level}", level)).exists();
+    pattern.contains("{system}") || exists("seg") || exists("sys")
 }

@@ -1,6 +1,6 @@
 //! `tribunal methods`: the judging methods and their options. The methods describe themselves.
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -11,12 +11,15 @@ use crate::{
     judges::{
         Method, Preset, Settings,
         method::Calls,
+        method_file,
         prompt::InForce,
         registry::{self, METHODS},
         setup,
     },
     replication,
 };
+
+mod create;
 
 /// The judging methods.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -25,8 +28,9 @@ pub enum Command {
     List(Printed),
     /// Everything about one method
     Show {
-        /// A method's name, with options (`gemba-mqm:form=json`) where they change its prompts
-        #[arg(value_name = "NAME[:option=value,...]")]
+        /// A method's name, or its file or folder, with options (`gemba-mqm:form=json`) where they change its
+        /// prompts
+        #[arg(value_name = "NAME|PATH[:option=value,...]")]
         name: String,
         /// Also print its prompts, schemas and shots, as they are under this preset
         #[arg(long)]
@@ -36,6 +40,12 @@ pub enum Command {
         preset: Preset,
         #[command(flatten)]
         printed: Printed,
+    },
+    /// Write the folder of a new method, to be changed: five criteria, 1 to 5 each
+    New {
+        /// The folder, whose name becomes the method's
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
 }
 
@@ -52,7 +62,7 @@ const WHICH: &str = "Which one? Without a GPU, `probe`: of the small models it a
 pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::List(printed) => {
-            let json = || METHODS.iter().map(|method| described(method)).collect::<Value>();
+            let json = || METHODS.iter().copied().map(described).collect::<Value>();
             let rows = METHODS.iter().map(|method| [method.name, method.citation, method.summary]);
             printed.print(
                 out,
@@ -67,22 +77,27 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
             )?;
         }
         Command::Show { name, prompts, preset, printed } => {
-            let method = asked(name, *preset)?;
+            let settings = Settings { preset: *preset, ..Settings::default() };
+            let is_file = method_file::request(name).is_some();
+            let built = (is_file || name.contains(':')).then(|| replication::build(name, &settings));
             let files = if *prompts { files(name, *preset)? } else { Vec::new() };
-            show(&method, &files, *printed, out)?;
+            match built {
+                Some(Ok(built)) => {
+                    let mut method = built.method();
+                    method.calls = built.calls();
+                    show(&method, &files, *printed, out)?;
+                }
+                Some(Err(error)) if is_file => return Err(error.into()),
+                // Without the files that it needs, the calls of its options are unknown.
+                _ => show(registry::find(name.split(':').next().unwrap_or(name))?, &files, *printed, out)?,
+            }
+        }
+        Command::New { folder } => {
+            create::create(folder)?;
+            writeln!(out, "{}", folder.join(method_file::FILE).display())?;
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A method with the calls that its options leave, where options are named and it can be built without files.
-fn asked(name: &str, preset: Preset) -> Result<Method> {
-    let mut method = *registry::find(name.split(':').next().unwrap_or(name))?;
-    let settings = Settings { preset, ..Settings::default() };
-    if let Some(built) = name.contains(':').then(|| replication::build(name, &settings).ok()).flatten() {
-        method.calls = built.calls();
-    }
-    Ok(method)
 }
 
 /// The prompts, schemas and shots of a method with its options.
@@ -101,7 +116,7 @@ fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
 }
 
 /// A method for programs.
-fn described(method: &Method) -> Value {
+fn described(method: &Method<'_>) -> Value {
     let Calls { least, typical, most } = method.calls;
     let options: Vec<Value> = (method.all_options().iter())
         .map(|option| json!({ "name": option.name, "values": option.values, "meaning": option.meaning }))
@@ -112,11 +127,11 @@ fn described(method: &Method) -> Value {
         "roles": method.roles.iter().map(|role| role.name()).collect::<Vec<_>>(),
         "presets": method.presets.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
         "granularities": method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>(),
-        "weights": method.weights, "misses": method.blind_spots, "marks": method.marks, "options": options,
+        "weights": method.weights, "misses": method.blind_spots, "marks": method.marks, "measured": method.measured, "options": options,
     })
 }
 
-fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Write) -> Result<()> {
+fn show(method: &Method<'_>, files: &[InForce], printed: Printed, out: &mut dyn Write) -> Result<()> {
     let json = || {
         let mut method = described(method);
         if !files.is_empty() {
@@ -128,14 +143,14 @@ fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Writ
     let table = || {
         let options = method.all_options();
         let options = options.iter().map(|o| (o.name, format!("{}: {}", o.values.join("|"), o.meaning)));
-        let prompts = files.iter().map(|file| (file.name, file.text.clone()));
+        let prompts = files.iter().map(|file| (&*file.name, file.text.clone()));
         let all = rows(method).into_iter().chain(options).chain(prompts);
         Table::from_rows(["field", "value"], all.map(|(field, value)| [field.to_owned(), value]))
     };
     printed.print(out, json, table, |out| text(method, files, out))
 }
 
-fn text(method: &Method, files: &[InForce], out: &mut dyn Write) -> Result<()> {
+fn text(method: &Method<'_>, files: &[InForce], out: &mut dyn Write) -> Result<()> {
     let width = wrap::stdout_columns();
     let wrapped = |text: String| width.map_or_else(|| text.clone(), |width| wrap::message(&text, width));
     writeln!(out, "{}\n", wrapped(format!("{}: {}", method.name, method.summary)))?;
@@ -160,7 +175,7 @@ fn text(method: &Method, files: &[InForce], out: &mut dyn Write) -> Result<()> {
 }
 
 /// Metadata of a method beside its name and summary, for `methods show`.
-fn rows(method: &Method) -> Vec<(&'static str, String)> {
+fn rows(method: &Method<'_>) -> Vec<(&'static str, String)> {
     let Calls { least, typical, most } = method.calls;
     let calls =
         if least == most { least.to_string() } else { format!("{least} to {most}, typically {typical}") };
@@ -176,6 +191,7 @@ fn rows(method: &Method) -> Vec<(&'static str, String)> {
         ("weights", method.weights.unwrap_or("-").to_string()),
     ];
     rows.extend(method.marks.map(|marks| ("marks", marks.to_string())));
+    rows.extend(method.measured.map(|measured| ("measured", measured.to_string())));
     rows.extend(method.blind_spots.map(|caution| ("caution", caution.to_string())));
     rows
 }

@@ -76,7 +76,7 @@ pub enum Command {
 /// Runs `tribunal models`.
 ///
 /// # Errors
-/// Whatever [`hub`] reports.
+/// The errors of [`hub`].
 pub fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match command {
         Command::List { printed, device_memory } => list(printed, &GpuMemory::find(device_memory), out),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
-use crate::{console::table::Table, files, report::Formulas, run::own};
+use crate::{console::table::Table, files, report::quoted, run::own};
 
 /// Output format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -35,8 +35,6 @@ pub struct Printed {
     /// The same as `--format json`
     #[arg(long, hide = true)]
     pub json: bool,
-    #[command(flatten)]
-    pub cells: Cells,
 }
 
 /// `--format` of a command that prints a text.
@@ -74,12 +72,12 @@ pub fn write_in(folder: &Path, name: impl AsRef<Path>, text: &str) -> Result<Pat
     Ok(path)
 }
 
-/// Refuses to write a result over a file of a run. `new`: the folder of a run that is about to be made.
+/// Refuses to write a result over a file of a run.
 ///
 /// # Errors
 /// When the path names one.
-pub fn spare_runs(path: &Path, new: Option<&Path>) -> Result<()> {
-    match own::run_of(path, new) {
+pub fn spare_runs(path: &Path) -> Result<()> {
+    match own::run_of(path) {
         None => Ok(()),
         Some(dir) => bail!(
             "`{}` is a file of the run in `{}`\nhint: write the result to another file",
@@ -87,14 +85,6 @@ pub fn spare_runs(path: &Path, new: Option<&Path>) -> Result<()> {
             dir.display()
         ),
     }
-}
-
-/// Format of cells in tables for programs, the same for every command that prints one.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct Cells {
-    /// Formulas in cells of tsv and csv: quote, refuse or keep
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT", hide_possible_values = true)]
-    pub formulas: Formulas,
 }
 
 impl Printed {
@@ -140,7 +130,7 @@ impl Printed {
         };
         let mut writer = csv::WriterBuilder::new().delimiter(separator).flexible(true).from_writer(out);
         for row in table.flat() {
-            writer.write_record(self.cells.formulas.row(row)?)?;
+            writer.write_record(quoted(row))?;
         }
         writer.flush()?;
         Ok(true)

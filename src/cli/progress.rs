@@ -1,13 +1,10 @@
 //! The progress of a run on standard error: a line that renews itself on a terminal, a line a minute
 //! elsewhere, or JSON for programs.
 
-use std::{
-    io::Write as _,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io::Write as _, sync::Arc, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 use crate::{
     console::wrap,
@@ -56,7 +53,7 @@ struct Bar(Mutex<Option<ProgressBar>>);
 
 impl Progress for Bar {
     fn update(&self, now: &Snapshot<'_>) {
-        let mut bar = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bar = self.0.lock();
         bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{wide_msg}").expect("the template is well-formed");
             let bar = ProgressBar::new_spinner().with_style(style);
@@ -67,7 +64,7 @@ impl Progress for Bar {
     }
 
     fn finish(&self, _: &Snapshot<'_>) {
-        if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(bar) = self.0.lock().take() {
             bar.finish_and_clear();
         }
     }
@@ -88,7 +85,7 @@ impl Lines {
     }
 
     fn is_due(&self, seconds: f64) -> bool {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let is_due = seconds >= *next;
         if is_due {
             *next = seconds + self.every;
@@ -111,7 +108,7 @@ impl Progress for Lines {
 
     fn finish(&self, last: &Snapshot<'_>) {
         self.line(last);
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = FIRST.min(self.every);
+        *self.next.lock() = FIRST.min(self.every);
     }
 }
 

@@ -122,13 +122,13 @@ pub fn run(
 
 fn score_answers(args: &ScoreArgs, out: &mut dyn Write) -> Result<()> {
     let cues = gold::read(&args.gold)?;
-    let given = answers::read(&args.answers)?;
+    let recorded_answers = answers::read(&args.answers)?;
     let stem = files::stem(&args.answers);
     let scenario =
         args.scenario.clone().unwrap_or_else(|| stem.split('_').next().unwrap_or_default().to_owned());
     let options =
         ScoreOptions { scenario, recorded: args.recorded, threshold: args.threshold, realign: args.realign };
-    let report = score(&cues, &given, &options)?;
+    let report = score(&cues, &recorded_answers, &options)?;
     print_report(args, &report, out)
 }
 
@@ -205,7 +205,7 @@ fn print_notes(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Result
 }
 
 fn build_set(args: &BuildArgs) -> Result<()> {
-    spare_runs(&args.out, None)?;
+    spare_runs(&args.out)?;
     let testset = TestSet::open(&args.testset, &args.pair)?;
     let set = match args.set.as_str() {
         "gen" => Set::Gen,
@@ -232,7 +232,7 @@ fn build_set(args: &BuildArgs) -> Result<()> {
         source_lang: source.to_owned(),
         target_lang: target.to_owned(),
     };
-    let reference = Rules::of(&testset, &args.testset, None, None)?.reference;
+    let reference = Rules::new(&testset, &args.testset, None, None)?.reference;
     let texts = Texts::read(&testset, &reference.context("the test set has no reference")?)?;
     let built = build(&texts.rated(&raters), &plan)?;
     let mut lines = Vec::new();

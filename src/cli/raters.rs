@@ -50,8 +50,8 @@ pub fn verdicts(path: &Path, pair: Option<&Pair>) -> Result<Vec<Verdict>> {
 }
 
 /// Prints which raters saw another translation than most, and how their ratings are treated.
-fn say_versions(path: &Path, annotations: &[Annotation], what: &str) {
-    if let Some(note) = other_versions(path, annotations, what) {
+fn say_versions(path: &Path, annotations: &[Annotation], noun: &str) {
+    if let Some(note) = other_versions(path, annotations, noun) {
         say!("note: {note}");
     }
 }

@@ -14,7 +14,7 @@ use super::{compare, output::spare_runs, raters};
 use crate::{
     eval::Pair,
     files,
-    judges::{Method, registry},
+    judges::registry,
     meta::{judgements::Judgements, testset::TestSet},
     report::{
         as_verdicts, health,
@@ -68,7 +68,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         bail!("`{}` is given twice\nhint: one run alone makes a page too", twice.display());
     }
     let page = args.out.clone().unwrap_or_else(|| beside(&args.runs[0]));
-    spare_runs(&page, None)?;
+    spare_runs(&page)?;
     let pairs = pairs(args)?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let how = Statistics { domains: &domains, resamples: args.resamples.max(1), seed: args.seed };
@@ -79,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let mut inputs = inputs(&args.runs, &judges, pair.as_ref())?;
     if let Some(dir) = &args.testset {
         let raters = raters_of(args, how, dir, &pairs, &judges)?;
-        inputs.push(Judgements::of(&raters.name, as_verdicts(&raters.records))?);
+        inputs.push(Judgements::new(&raters.name, as_verdicts(&raters.records))?);
         judges.push(raters);
         let named = args.runs.iter().zip(&judges).map(|(path, judge)| (judge.name.as_str(), path.clone()));
         for warning in trained_on::warnings(named) {
@@ -134,7 +134,7 @@ fn inputs(paths: &[PathBuf], judges: &[Judge], pair: Option<&Pair>) -> Result<Ve
     let mut read = compare::Input::read_all(&unread, pair)?.into_iter();
     let input = |(path, judge): (&PathBuf, &Judge)| {
         if judge.human {
-            return Ok(Judgements::of(&path.display().to_string(), as_verdicts(&judge.records))?);
+            return Ok(Judgements::new(&path.display().to_string(), as_verdicts(&judge.records))?);
         }
         Ok(read.next().expect("as many inputs as paths").judgements)
     };
@@ -157,14 +157,14 @@ fn check_size(bytes: u64) -> Result<()> {
 /// The selected languages, which the runs must have judged; else those of the runs.
 fn pairs(args: &Args) -> Result<Vec<Pair>> {
     let judged = pairs_of(&args.runs)?;
-    let Some(asked) = &args.pair else { return Ok(judged) };
-    if judged.is_empty() || judged.iter().any(|pair| (&pair.src, &pair.tgt) == (&asked.src, &asked.tgt)) {
-        return Ok(vec![asked.clone()]);
+    let Some(chosen) = &args.pair else { return Ok(judged) };
+    if judged.is_empty() || judged.iter().any(|pair| (&pair.src, &pair.tgt) == (&chosen.src, &chosen.tgt)) {
+        return Ok(vec![chosen.clone()]);
     }
     let known: Vec<&str> = judged.iter().map(|pair| pair.given.as_str()).collect();
     bail!(
         "`-l {}`: there is no verdict on this pair\nhint: the runs judged {}",
-        asked.given,
+        chosen.given,
         known.join(", ")
     )
 }
@@ -177,8 +177,8 @@ fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
             let record = record?;
             let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
             if !pairs.iter().any(is_same) {
-                let given = record.pair();
-                pairs.push(Pair { given, src: record.src_lang, tgt: record.tgt_lang });
+                let spelling = record.pair();
+                pairs.push(Pair { given: spelling, src: record.src_lang, tgt: record.tgt_lang });
             }
         }
     }
@@ -206,9 +206,9 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
     let human = path.is_file() && raters::is_annotations(path);
     let signature = run.as_ref().map(|run| &run.signature);
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
-    let method = signature.and_then(method);
+    let method = signature.and_then(registry::of_signature);
     let noun = signature.map_or("segment", registry::unit_noun);
-    let mut judge = Judge::of(signature.map_or_else(|| name(&args.runs, path), called), records, noun, how);
+    let mut judge = Judge::new(signature.map_or_else(|| name(&args.runs, path), called), records, noun, how);
     let systems = run.as_ref().map(|run| run.systems.clone()).unwrap_or_default();
     let ranking = match method {
         Some(method) if !method.ranks_systems() => Ranking::InputOrder,
@@ -220,14 +220,16 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
     Ok(Judge {
         ranking,
         systems,
-        caution: method.and_then(Method::caution),
+        caution: method.and_then(|method| method.caution()),
         human,
         marks: human
             || signature.is_none_or(is_weighed)
             || judge.records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
         warning: finish::read_summary(path).and_then(|summary| health::warning(&summary.health)),
-        about: method.zip(signature).map_or_else(Vec::new, |(m, signed)| m.about(registry::scale(m, signed))),
+        about: method
+            .zip(signature)
+            .map_or_else(Vec::new, |(m, signed)| m.about(registry::scale(&m, signed))),
         ..judge
     })
 }
@@ -261,7 +263,7 @@ fn raters_of(
     let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let noun = judges.first().map_or("segment", |judge| judge.noun);
     let name = folder.map_or_else(|| args.gold.clone(), |folder| format!("{} of {folder}", args.gold));
-    Ok(Judge { human: true, marks: has_ratings, ..Judge::of(name, records, noun, how) })
+    Ok(Judge { human: true, marks: has_ratings, ..Judge::new(name, records, noun, how) })
 }
 
 /// The last part of the path, or all of it where another input has the same.
@@ -269,10 +271,6 @@ fn name(all: &[PathBuf], path: &Path) -> String {
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_alone = all.iter().filter(|other| last(other) == last(path)).count() == 1;
     last(path).filter(|_| is_alone).unwrap_or_else(|| path.display().to_string())
-}
-
-fn method(signature: &Signature) -> Option<&'static Method> {
-    registry::find(signature.get("method")?).ok()
 }
 
 fn embeds(args: &Args) -> Result<bool> {

@@ -59,19 +59,19 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         progress,
         ..invocation.clone()
     };
-    let outcome = score::judge(&mut Evaluation::of(spec, input)?, &invocation, load, args.quiet)?;
+    let outcome = score::judge(&mut Evaluation::from_input(spec, input)?, &invocation, load, args.quiet)?;
     score::print(&outcome, args.printed, Detail::Systems, out)?;
-    let there = files::read_own_to_string(&args.dir.join(VERDICTS));
-    let here = files::read_own_to_string(&args.out.join(VERDICTS))?;
-    let Ok(there) = there else {
+    let original = files::read_own_to_string(&args.dir.join(VERDICTS));
+    let repeated = files::read_own_to_string(&args.out.join(VERDICTS))?;
+    let Ok(original) = original else {
         say!("the first run is not finished, so there is nothing to compare with");
         return Ok(score::code(&outcome));
     };
-    if there == here {
+    if original == repeated {
         say!("the verdicts are those of `{}`, byte for byte", args.dir.display());
         return Ok(ExitCode::SUCCESS);
     }
-    let same = there.lines().zip(here.lines()).take_while(|(a, b)| a == b).count();
+    let same = original.lines().zip(repeated.lines()).take_while(|(a, b)| a == b).count();
     let dir = args.dir.display();
     say!(
         "the verdicts differ from those of `{dir}`, first on line {} of `{VERDICTS}`\n{}",
@@ -82,8 +82,8 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
 }
 
 /// Possible reason for other verdicts: the fields of the signature that differ, or else a way to find out.
-fn reason(dir: &Path, there: &Signature, here: &Signature) -> String {
-    let differences = here.differences(there);
+fn reason(dir: &Path, original: &Signature, present: &Signature) -> String {
+    let differences = present.differences(original);
     if differences.is_empty() {
         return format!("hint: `tribunal verify {}` says why", dir.display());
     }

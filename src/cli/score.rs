@@ -10,17 +10,15 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    output::{Format, Printed, spare_runs},
+    output::{Format, Printed},
     selftest::UsedGpus,
 };
 use crate::{
     console::wrap,
     eval::{Evaluation, Invocation, ModelLoader},
-    files,
     judges::registry,
     report::{self, Detail, TextStyle},
     run::{self, Outcome, RunFile},
-    segment::Corpus,
 };
 
 pub(super) mod args;
@@ -33,16 +31,16 @@ pub use args::Args;
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
 pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    args.run.check(&args.spec.output)?;
+    args.run.check()?;
     let mut evaluation = Evaluation::new(args.spec.clone())?;
-    args.keep.check(evaluation.judge.method.reads, args.spec.output.shard)?;
+    args.keep.check(evaluation.judge.method().reads, args.spec.output.shard)?;
     let invocation = Invocation { progress: args.run.shown().progress(), ..invocation.clone() };
     if args.run.dry_run {
         say_notes(&evaluation, args.run.quiet);
         return plan::run(&evaluation, args, &invocation, load, out);
     }
     let outcome = judge(&mut evaluation, &invocation, load, args.run.quiet)?;
-    finished(args, &evaluation.input.segments, &outcome, out)?;
+    finished(args, &outcome, out)?;
     Ok(code(&outcome))
 }
 
@@ -89,7 +87,7 @@ pub fn judge(
             say!("note: {note}");
         }
         say!("run folder: {}", run.config.out.display());
-        say!("scale: {}", registry::scale(evaluation.judge.method, &run.signature));
+        say!("scale: {}", registry::scale(&evaluation.judge.method(), &run.signature));
     }
     opened.judge().map_err(|error| {
         if matches!(error, run::Error::Differs { .. }) {
@@ -102,8 +100,8 @@ pub fn judge(
 /// Note that a new run is about to be written among other files.
 fn other_files(out: &Path) -> Option<String> {
     let is_run = out.join("run.json").exists();
-    let there = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
-    let names = there.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let entries = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
+    let names = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     let first = names.first()?;
@@ -115,7 +113,7 @@ fn other_files(out: &Path) -> Option<String> {
 }
 
 /// Prints the result of a run, and writes the other requested files.
-fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
+fn finished(args: &Args, outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
     let health = &outcome.summary.health;
     if !args.run.quiet {
         say!("{}", report::cost(&outcome.summary.cost));
@@ -124,24 +122,12 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
         }
     }
     warn(outcome);
-    if let Some(path) = &args.run.to_json {
-        spare_runs(path, Some(&outcome.dir))?;
-        let json = report::export::comet::json(
-            &outcome.records()?,
-            &segments.to_vec()?,
-            Some(&outcome.summary.signature),
-        );
-        let json = serde_json::to_vec_pretty(&json)?;
-        files::write(path, |file| file.write_all(&json))?;
+    let note = args.keep.write(outcome)?;
+    if let Some(note) = note.filter(|_| !args.run.quiet) {
+        say!("{note}");
     }
-    let kept = args.keep.write(outcome)?;
-    if let Some(kept) = kept.filter(|_| !args.run.quiet) {
-        say!("{kept}");
-    }
-    // What reads the JSON from standard output reads nothing else.
-    let is_taken = args.run.to_json.as_deref().is_some_and(files::is_stdout);
     let detail = if args.run.only_system { Detail::Systems } else { Detail::Units };
-    if is_taken { Ok(()) } else { print(outcome, args.run.printed, detail, out) }
+    print(outcome, args.run.printed, detail, out)
 }
 
 /// Warns on standard error if the output appears degenerate, even when nothing else is to be printed there.
@@ -157,14 +143,13 @@ pub fn warn(outcome: &Outcome) {
 /// When `out` cannot be written.
 pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn Write) -> Result<()> {
     let summary = &outcome.summary;
-    let formulas = printed.cells.formulas;
     // Lists of all verdicts are made in memory; where there are millions, `--only-system` leaves them out.
     let records = || if detail == Detail::Units { outcome.records() } else { Ok(Vec::new()) };
     let text = match printed.format() {
         Format::Text => {
             let shown = match detail {
                 Detail::Units => shown(outcome)?,
-                Detail::Systems => report::ReportExamples::of(&summary.signature),
+                Detail::Systems => report::ReportExamples::new(&summary.signature),
             };
             if summary.ranks_systems() {
                 report::text_of(summary, &shown, detail, style())
@@ -174,9 +159,9 @@ pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn 
             }
         }
         Format::Json => report::json(summary, &records()?, detail),
-        Format::Tsv => report::tsv(summary, &records()?, detail, formulas)?,
+        Format::Tsv => report::tsv(summary, &records()?, detail),
         Format::Csv => {
-            out.write_all(&report::export::csv(summary, &records()?, detail, formulas)?)?;
+            out.write_all(&report::export::csv(summary, &records()?, detail)?)?;
             String::new()
         }
     };
@@ -195,7 +180,7 @@ pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
 
 /// The units of a run that are shown, one record in memory at a time.
 fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
-    let mut shown = report::ReportExamples::of(&outcome.summary.signature);
+    let mut shown = report::ReportExamples::new(&outcome.summary.signature);
     for record in outcome.each_record()? {
         shown.add(record?);
     }

@@ -29,7 +29,7 @@ pub enum Command {
         /// The index
         #[arg(value_name = "DIR")]
         index: PathBuf,
-        /// What to search for
+        /// The query
         #[arg(value_name = "TEXT", required = true)]
         text: Vec<String>,
         /// The most passages to print

@@ -180,7 +180,7 @@ impl UsedGpus {
         let Some(limit) = limit().filter(|_| resources.gpu_kernels == KernelSet::Auto) else { return Ok(()) };
         let mut slowest = 0;
         for (name, gpu) in &self.0 {
-            slowest = slowest.max(Checks::of(gpu, name).right(limit)?);
+            slowest = slowest.max(Checks::new(gpu, name).right(limit)?);
         }
         resources.gpu_kernels = SETS[slowest];
         Ok(())
@@ -190,7 +190,7 @@ impl UsedGpus {
     pub fn remember_wrong(&self, kernels: KernelSet) {
         let wrong = SETS.iter().position(|set| *set == kernels).unwrap_or(0);
         for (name, gpu) in &self.0 {
-            Checks::of(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
+            Checks::new(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
         }
     }
 }
@@ -215,7 +215,7 @@ struct Checks<'a> {
 }
 
 impl<'a> Checks<'a> {
-    fn of(gpu: &'a Named, model: &'a str) -> Self {
+    fn new(gpu: &'a Named, model: &'a str) -> Self {
         let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
         let driver = driver.lines().next().unwrap_or("unknown driver");
         let path = hub::home::home().ok().map(|home| home.join("gpu-checks.json"));
@@ -225,8 +225,10 @@ impl<'a> Checks<'a> {
     /// The fastest kernels that are right, by their place in [`SETS`].
     fn right(&self, limit: Duration) -> eval::Result<usize> {
         let known = self.path.as_ref().map(read).unwrap_or_default();
-        if let Some(kept) = known.get(&self.key).and_then(|kept| SETS.iter().position(|set| set == kept)) {
-            return Ok(kept);
+        if let Some(known_set) =
+            known.get(&self.key).and_then(|known_set| SETS.iter().position(|set| set == known_set))
+        {
+            return Ok(known_set);
         }
         let (mut last, mut has_difference) = (String::new(), false);
         for (idx, set) in SETS.into_iter().enumerate() {
@@ -259,7 +261,7 @@ impl<'a> Checks<'a> {
             }
         }
         if !has_difference {
-            // The device or this machine is slow, or hangs; no difference was found. The run goes on with a
+            // The device or this machine is slow, or does not respond; no difference was found. The run goes on with a
             // warning.
             say!("warning: this run takes `--gpu-kernels plain`, which are slower");
             return Ok(SETS.len() - 1);

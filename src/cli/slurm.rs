@@ -143,7 +143,7 @@ fn send(job: &Job) -> Result<Submitted> {
 
 fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
     let array = &args.array;
-    let Some(given) = &args.score.spec.output.folder else {
+    let Some(folder) = &args.score.spec.output.folder else {
         bail!("`tribunal slurm submit` needs `--out DIR`, a folder that all nodes see");
     };
     if args.score.spec.output.shard.is_some() {
@@ -151,7 +151,7 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
             "`--shard` cannot be combined with a job array, which sets the shards itself\nhint: `--shards N` says how many"
         );
     }
-    let dir = std::path::absolute(given)?;
+    let dir = std::path::absolute(folder)?;
     check(array, &dir)?;
     let needs = check::needs(&args.score, array.gpus_per_node)?;
     if let Some(note) = &needs.note {
@@ -186,8 +186,8 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
 
 /// The words of the command that belong to `tribunal score`.
 fn score_words(words: &[String], needs: &Needs) -> Vec<String> {
-    let rest = words.iter().skip_while(|word| *word != "submit").skip(1);
-    let mut words = without(rest, &OWN, &["--dry-run"]);
+    let following = words.iter().skip_while(|word| *word != "submit").skip(1);
+    let mut words = without(following, &OWN, &["--dry-run"]);
     if needs.note.is_some() {
         words.extend(["--tensor-parallel".to_owned(), needs.tensor_parallel.to_string()]);
     }
@@ -253,8 +253,8 @@ fn sbatch(options: &[String], path: &Path) -> Result<String> {
         bail!("`sbatch` refused `{}`: {}", path.display(), String::from_utf8_lossy(&output.stderr).trim());
     }
     // With several clusters, the cluster's name follows.
-    let said = String::from_utf8_lossy(&output.stdout);
-    Ok(said.trim().split(';').next().unwrap_or_default().to_owned())
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    Ok(stdout.trim().split(';').next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

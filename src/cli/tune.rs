@@ -42,7 +42,7 @@ pub enum Command {
 pub struct ExportArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// What an example is about: segments, documents, five documents
+    /// Units of examples: segments, documents, five documents
     #[arg(long, visible_alias = "units", default_values = ["seg", "doc", "5doc"], value_delimiter = ',')]
     granularity: Vec<Granularity>,
     /// Write at most N examples to train on, drawn by the seed

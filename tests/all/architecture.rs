@@ -10,6 +10,7 @@ use std::{
 mod budgets;
 mod circles;
 mod source;
+mod words;
 
 use source::Source;
 

@@ -243,8 +243,10 @@ fn every_command_with_human_scores_warns() {
     let meta = ["meta", "--testset", &testset, "-l", "en-de", "--lexical", "chrf", "--stat", "seg:pearson"];
     let rating = "a\t{\"errors\": []}\nb\t{\"errors\": []}\n".repeat(3);
     fs::write(small.at("testset/human-scores/en-de.mqm.r.seg.rating"), rating).unwrap();
-    warns(&[&meta[..], &["--metrics", "none", "--spans", "mine=out"]].concat());
-    warns(&[&meta[..], &["--metrics", "none", "--latent-weight", "mine=out"]].concat());
+    warns(
+        &[&meta[..], &["--metrics", "none", "--scores", "mine=out", "--also", "spans,latent-weight"]]
+            .concat(),
+    );
     fs::copy(small.at("out/run.json"), small.at("run.json")).unwrap();
     fs::create_dir(small.at("two")).unwrap();
     for file in ["run.json", "verdicts.jsonl"] {

@@ -212,15 +212,6 @@ fn a_folder_is_compared_by_its_own_files_alone() {
 }
 
 #[test]
-fn json_on_the_standard_output_stands_alone() {
-    let small = finished(&[]);
-    let mut score = small.score("out", &["--to-json", "/dev/stdout"]);
-    let output = score.output().unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(json.is_object(), "{json}");
-}
-
-#[test]
 fn shards_are_joined_with_all_their_calls() {
     let small = shards();
     let calls = small.read("2of2/calls.jsonl");
@@ -261,7 +252,9 @@ fn a_misspelt_name_is_refused_with_the_nearest() {
     let (code, text) = with("TRIBUNAL_MODLE", "x");
     assert!(code == 2 && text.contains("did you mean `TRIBUNAL_MODEL`?"), "{text}");
     let (code, text) = with("TRIBUNAL_OF_OUR_CLUSTER", "x");
-    assert!(code == 0 && !text.contains("TRIBUNAL_OF_OUR_CLUSTER"), "{text}");
+    assert!(code == 2 && text.contains("`TRIBUNAL_OF_OUR_CLUSTER`"), "{text}");
+    let (code, text) = with("TRIBUNAL_EMULATED_LATE", "x");
+    assert!(code == 0 && !text.contains("TRIBUNAL_EMULATED"), "{text}");
     for (toml, hint) in [("modle = 'x'", "did you mean `model`?"), ("[scroe]", "did you mean `[score]`?")] {
         fs::write(small.at("config.toml"), toml).unwrap();
         let (code, text) = with("TRIBUNAL_CONFIG", &small.at("config.toml").display().to_string());

@@ -3,16 +3,24 @@
 mod gguf;
 mod noise;
 mod program;
+mod random_answer;
+mod score_head;
 mod shortest;
 mod small_run;
 mod tiny_judge;
 
+use tribunal::{
+    engine::{grammar::Grammar, tokenizer::Tokenizer},
+    random::SplitMix,
+};
 pub use tribunal_testing::*;
 
 pub use self::{
     gguf::{gguf, gguf_of_heads},
-    noise::{Babble, Collector, Noise, Scores, Within, random_answer, tiny, tiny_engine},
+    noise::{Babble, Collector, Noise, Scores, Within, tiny, tiny_engine},
     program::{program, program_with},
+    random_answer::random_answer,
+    score_head::{write_bos, write_with_head},
     shortest::WithShortest,
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel, verdicts},

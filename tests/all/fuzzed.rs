@@ -132,6 +132,11 @@ fn schema() {
 }
 
 #[test]
+fn method() {
+    check("method", targets::method, 2);
+}
+
+#[test]
 fn segments() {
     check("segments", targets::segments, 8);
 }

@@ -206,8 +206,9 @@ fn a_document_is_read_once_and_a_dry_run_knows_it() {
         assert_eq!((plan.most.answer_tokens, cost.usage.generated), (0, 0));
         // What is weighed goes through the model in any case, even where another text begins like it.
         let again = cost.usage.computed - cost.usage.distinct;
-        let is_document = settings.granularity == Some(Granularity::Doc);
-        assert!(!is_document || again <= cost.calls, "{request}: {again} tokens were computed twice");
+        // Readings side by side may each compute a common beginning.
+        let is_checked = settings.granularity == Some(Granularity::Doc) && n_calls == group.len();
+        assert!(!is_checked || again <= cost.calls, "{request}: {again} tokens were computed twice");
     }
 }
 

@@ -222,19 +222,19 @@ fn a_missing_score_counts_with_the_lowest_where_that_is_asked_for() {
     let stats = ["--metrics", "none", "--scores", &scores, "--stat", "sys:pearson,sys:spa,seg:acc23@item"];
     let value = |policy: &str, task: usize| -> f64 {
         let mut arguments = stats.to_vec();
-        arguments.extend(["--coverage", "each", "--missing", policy]);
+        arguments.extend(["--coverage", policy]);
         let json = found(dir.path(), &arguments);
         json["result"]["tasks"][task]["values"]["X"]["Ok"]["value"].as_f64().unwrap()
     };
     // By segment 1 (all three), 2 (one pair against three) and 4: C is right everywhere once it has the
     // lowest.
-    assert_eq!((value("drop", 2), value("lowest", 2)), (1.0, 1.0));
-    assert!((value("drop", 0) - value("lowest", 0)).abs() > 1e-3, "the system's mean follows the policy");
+    assert_eq!((value("each", 2), value("lowest", 2)), (1.0, 1.0));
+    assert!((value("each", 0) - value("lowest", 0)).abs() > 1e-3, "the system's mean follows the policy");
     let mut arguments = vec!["-l", "en-de"];
     arguments.extend(stats);
     let told = meta(dir.path(), &arguments).unwrap();
     assert!(told.contains("left out because some system has no score there: X 1"), "{told}");
-    arguments.extend(["--missing", "lowest"]);
+    arguments.extend(["--coverage", "lowest"]);
     let told = meta(dir.path(), &arguments).unwrap();
     assert!(told.contains("X: 1 rated translation without a score, given the metric's lowest"), "{told}");
 }
@@ -310,7 +310,8 @@ fn errors_of_a_run_stand_beside_those_of_the_raters() {
     // The third segment has no human score: its error is not counted.
     write(&dir.path().join("run/verdicts.jsonl"), &[verdict(0, "major"), verdict(2, "critical")].concat());
     let run = format!("Ours={}", dir.path().join("run").display());
-    let arguments = ["--stat", "seg:pearson", "--also", "distributions", "--spans", &run];
+    let arguments =
+        ["--stat", "seg:pearson", "--systems", "A", "--also", "distributions,spans", "--scores", &run];
     let json = found(dir.path(), &arguments);
     let (human, ours) = (&json["more"]["errors"][0]["found"], &json["more"]["errors"][1]["found"]);
     assert_eq!((&human["n"], &human["severities"]["major"]), (&12.into(), &0.5.into()));
@@ -346,7 +347,18 @@ fn spans_by_length_of_the_source() {
     let verdicts = [verdict(0, "eins", 0), verdict(1, "Worte", 5)].concat();
     write(&dir.path().join("run/verdicts.jsonl"), &verdicts);
     let run = format!("Ours={}", dir.path().join("run").display());
-    let arguments = ["--stat", "seg:pearson@none", "--by", "length", "--spans", &run];
+    let arguments = [
+        "--stat",
+        "seg:pearson@none",
+        "--by",
+        "length",
+        "--systems",
+        "B",
+        "--scores",
+        &run,
+        "--also",
+        "spans",
+    ];
     let json = found(dir.path(), &arguments);
     let slices = json["more"]["span_slices"].as_array().unwrap();
     let shown: Vec<_> = slices
@@ -365,7 +377,7 @@ fn spans_by_length_of_the_source() {
     let all: Vec<&str> = ["-l", "en-de"].into_iter().chain(arguments).collect();
     let told = meta(dir.path(), &all).unwrap();
     assert!(told.contains("error spans by slice") && told.contains("token runs (HiMATE), 0.5"), "{told}");
-    assert!(found(dir.path(), &arguments[..2])["more"]["span_slices"].is_null());
+    assert!(found(dir.path(), &arguments[..arguments.len() - 2])["more"]["span_slices"].is_null());
 }
 
 #[test]
@@ -462,7 +474,9 @@ fn the_latent_weight_of_major_errors() {
     }
     write(&dir.path().join("run/verdicts.jsonl"), &lines);
     let ea = format!("ea={}", dir.path().join("run").display());
-    let arguments = ["-l", "en-de", "--metrics", "Good", "--stat", "seg:acc-eq@item", "--latent-weight", &ea];
+    let also = ["--also", "latent-weight"];
+    let arguments =
+        ["-l", "en-de", "--metrics", "Good", "--stat", "seg:acc-eq@item", "--scores", &ea, also[0], also[1]];
     let json = meta(dir.path(), &[&arguments[..], &["--json"]].concat()).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     let found = &json["more"]["latent"][0]["found"]["Ok"];

@@ -311,7 +311,7 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     lines[0]["errors"] = json!([error("ä1", 17), error("ä0", 7)]);
     lines[2]["errors"] = json!([error("sagt", 2)]);
     let run = format!("Doc={}", run_folder(dir.path(), &lines).display());
-    let more = ["--stat", "sys:accuracy", "--spans", &run, "--json"];
+    let more = ["--stat", "sys:accuracy", "--also", "spans", "--json"];
     let json: Value = serde_json::from_str(&scored(dir.path(), &lines, &more).unwrap()).unwrap();
     let found = &json["more"]["spans"][0]["found"];
     let characters = &found["characters"]["target"];
@@ -321,7 +321,7 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     );
     assert_eq!((&found["fsp"], &found["wmt_qe"]), (characters, characters), "every quote stands once");
     let shown = |more: &[&str]| {
-        let all = [&["--stat", "sys:accuracy", "--spans", &run], more].concat();
+        let all = [&["--stat", "sys:accuracy", "--also", "spans"], more].concat();
         scored(dir.path(), &lines, &all).unwrap()
     };
     let text = shown(&[]);
@@ -344,7 +344,8 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     assert_eq!((errors["judge"].as_f64(), errors["human"].as_f64()), (Some(3.0 / 9.0), Some(2.0 / 3.0)));
     let b_only: Vec<Value> = lines.iter().filter(|line| line["system"] == "B").cloned().collect();
     run_folder(dir.path(), &b_only);
-    let arguments = ["-l", "en-de", "--lexical", "chrf", "--stat", "sys:accuracy", "--spans", &run];
+    let arguments =
+        ["-l", "en-de", "--systems", "B,C", "--stat", "sys:accuracy", "--scores", &run, "--also", "spans"];
     let told = meta(dir.path(), &arguments).unwrap_err();
     assert!(
         told.contains("no verdict of `Doc` on `en-de` covers a segment that the raters marked"),
@@ -383,8 +384,8 @@ fn groups_of_documents_know_their_segments() {
         "none",
         "--scores",
         &scores,
-        "--spans",
-        &scores,
+        "--also",
+        "spans",
         "--stat",
         "seg:acc23@item",
         "--json",

@@ -136,7 +136,20 @@ fn spans_are_matched_one_to_one_beside_those_of_baselines() {
     let lines = [verdict(2, json!([error("A", 0), error("A 2", 0)])), verdict(10, json!([]))];
     write(&dir.path().join("run/verdicts.jsonl"), &(lines.join("\n") + "\n"));
     let run = format!("Ours={}", dir.path().join("run").display());
-    let arguments = ["--stat", "seg:pearson", "--coverage", "each", "--metrics", "Good", "--spans", &run];
+    let arguments = [
+        "--stat",
+        "seg:pearson",
+        "--coverage",
+        "each",
+        "--systems",
+        "A",
+        "--metrics",
+        "Good",
+        "--scores",
+        &run,
+        "--also",
+        "spans",
+    ];
     let json = found(dir.path(), &arguments);
     let spans = json["more"]["spans"].as_array().unwrap();
     let names: Vec<&str> = spans.iter().map(|of| of["name"].as_str().unwrap()).collect();

@@ -18,7 +18,7 @@ use crate::fakes::{Chain, Numbers, Rule, TinyJudge, models, options, panel, segm
 
 fn go(panel: &Panel, judge: &Judge, segments: &[Segment], config: &RunConfig) -> Result<Outcome, Error> {
     let signature: Signature = "method:tiny|seed:0".parse().unwrap();
-    let segments = &Corpus::of(segments.iter().cloned()).unwrap();
+    let segments = &Corpus::from_segments(segments.iter().cloned()).unwrap();
     Task { panel, judge, segments, signature: &signature }.run(config)
 }
 

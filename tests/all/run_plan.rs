@@ -35,7 +35,7 @@ fn run(panel: &Panel, judge: &Judge, input: &[Segment], out: &Path) -> Outcome {
 }
 
 fn trial(panel: &Panel, judge: &Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
-    let segments = &Corpus::of(input.iter().cloned()).unwrap();
+    let segments = &Corpus::from_segments(input.iter().cloned()).unwrap();
     let signature = &"method:any".parse().unwrap();
     Task { panel, judge, segments, signature }.trial(&options(out), time, None).unwrap()
 }
@@ -114,7 +114,7 @@ fn a_group_that_cannot_be_counted_in_time_is_extrapolated_from_its_first_questio
 fn a_trial_that_is_stopped_says_what_it_knows() {
     let (panel, model) = models(Numbers::default());
     let judge = &TinyJudge::by(Grouping::Segment);
-    let segments = &Corpus::of(segments()).unwrap();
+    let segments = &Corpus::from_segments(segments()).unwrap();
     let signature = &"method:any".parse().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let config = options(dir.path());
@@ -122,7 +122,7 @@ fn a_trial_that_is_stopped_says_what_it_knows() {
     let task = Task { panel: &panel, judge, segments, signature };
     let trial = task.trial(&config, Duration::from_hours(1), None).unwrap();
     assert!(trial.is_cut && trial.expected.is_none() && trial.seconds_left.is_none(), "{trial:?}");
-    assert_eq!((trial.judged, trial.kept, model.asked.load(Ordering::SeqCst)), (0, 0, 0));
+    assert_eq!((trial.judged, trial.n_kept, model.asked.load(Ordering::SeqCst)), (0, 0, 0));
 }
 
 /// However little time there is, one group is judged; the run goes on from there, to the same verdicts.
@@ -137,7 +137,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     let plan = plan(&panel(), &Chain::judge(), Calls { least: 1, typical: 3, most: 9 }, &input);
     let (tried, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let least = trial(&panel(), &Chain::judge(), &input, tried.path(), Duration::ZERO);
-    assert_eq!((least.groups, least.judged, least.kept), (8, 1, 1));
+    assert_eq!((least.groups, least.judged, least.n_kept), (8, 1, 1));
     assert!(least.seconds_left.is_some_and(|seconds| seconds > 0.0), "{least:?}");
     let outcome = run(&panel(), &Chain::judge(), &input, whole.path());
     let expected = least.expected.unwrap();
@@ -157,7 +157,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     ");
 
     let more = trial(&panel(), &Chain::judge(), &input, tried.path(), Duration::from_hours(1));
-    assert_eq!((more.judged, more.kept, more.seconds_left), (7, 8, Some(0.0)));
+    assert_eq!((more.judged, more.n_kept, more.seconds_left), (7, 8, Some(0.0)));
     let resumed = run(&panel(), &Chain::judge(), &input, tried.path());
     assert_eq!(resumed.resumed, 8);
     let read = |dir: &tempfile::TempDir| std::fs::read(dir.path().join("verdicts.jsonl")).unwrap();

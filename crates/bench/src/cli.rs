@@ -164,7 +164,7 @@ pub struct BenchJudge {
     /// The judging method
     #[arg(long, value_name = "NAME[:option=value,...]", default_value = "fsp")]
     method: String,
-    /// What to follow where paper and published code differ
+    /// Preset: paper or published code, where they differ
     #[arg(long, default_value = "strict")]
     preset: Preset,
 }

@@ -45,7 +45,7 @@ pub struct Sizes {
 impl Sizes {
     /// Sizes that suit a shape.
     #[must_use]
-    pub fn of(shape: &Shape) -> Self {
+    pub fn from_shape(shape: &Shape) -> Self {
         if shape.is_tiny() {
             return Self {
                 product_rows: vec![1, 20],
@@ -218,10 +218,12 @@ impl Bench<'_> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
         let fits = self.sequences_in(engine.facts().kv_bytes).max(1);
-        let share = |&asked: &usize| {
-            let rows = asked.min(fits);
-            let note = (rows < asked).then(|| {
-                format!("the cache holds {rows} of {asked} answers at a time; hint: a larger `--kv-cache`")
+        let share = |&n_requested: &usize| {
+            let rows = n_requested.min(fits);
+            let note = (rows < n_requested).then(|| {
+                format!(
+                    "the cache holds {rows} of {n_requested} answers at a time; hint: a larger `--kv-cache`"
+                )
             });
             let throughput = throughput::decode(&engine, rows, before, answer, repeats)?;
             let length = before as f64 + answer as f64 / 2.0;
@@ -390,7 +392,7 @@ mod tests {
     fn a_sequence_of_every_workload_fits_the_context() {
         for name in super::super::shapes::names() {
             let shape = Shape::named(name).unwrap();
-            assert!(Sizes::of(&shape).longest_sequence() <= shape.config.context, "{name}");
+            assert!(Sizes::from_shape(&shape).longest_sequence() <= shape.config.context, "{name}");
         }
     }
 }

@@ -94,9 +94,9 @@ fn settings(base: &Options, n_requests: usize, longest: usize) -> Vec<(String, O
         with("2 threads", Options { threads: Some(2), ..base.clone() }),
         with("37 tokens a step", Options { step_tokens: 37, ..base.clone() }),
     ];
-    let own = base.compute.tier;
+    let base_tier = base.compute.tier;
     // A GPU has no tiers.
-    for tier in Isa::available().filter(|&tier| base.device.is_cpu() && tier != own) {
+    for tier in Isa::available().filter(|&tier| base.device.is_cpu() && tier != base_tier) {
         let compute = engine::Compute { tier, ..base.compute };
         all.push((format!("tier {}", tier.name()), Options { compute, ..base.clone() }));
     }
@@ -110,8 +110,8 @@ fn ask(path: &Path, options: &Options, parts: &[&[Request]], times: usize) -> Re
     let engine = Engine::open(path, options)?;
     // The adapter that is loaded is the one that is meant.
     let engine = engine.with_adapter((!options.adapters.is_empty()).then_some(0));
-    let asked = parts.iter().cycle().take(parts.len() * times);
-    asked.map(|part| Ok(workload::run(&engine, part)?)).collect()
+    let cycled = parts.iter().cycle().take(parts.len() * times);
+    cycled.map(|part| Ok(workload::run(&engine, part)?)).collect()
 }
 
 fn variant(name: &str, requests: &[Request], expected: &[Bits], (measured, replies): &Run) -> Variant {

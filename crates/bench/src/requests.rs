@@ -48,11 +48,11 @@ impl Request {
 #[must_use]
 pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
     let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());
-    let asked = groups.iter().flat_map(|group| {
+    let requests = groups.iter().flat_map(|group| {
         let doc = format!("{}/{}", group[0].system, group[0].doc);
         rehearse(judge, &panel, group, None).into_iter().map(move |question| request(&doc, question))
     });
-    asked.enumerate().map(|(i, request)| Request { id: i.to_string(), ..request }).collect()
+    requests.enumerate().map(|(i, request)| Request { id: i.to_string(), ..request }).collect()
 }
 
 fn request(doc: &str, RehearsedQuestion { chat, form, max_tokens, .. }: RehearsedQuestion) -> Request {

@@ -36,22 +36,22 @@ pub fn explain_with(
     error: &anyhow::Error,
     text: impl Fn(&(dyn error::Error + 'static)) -> Option<String>,
 ) -> String {
-    let said = error.chain().fold(String::new(), |said, cause| {
+    let message = error.chain().fold(String::new(), |message, cause| {
         // Errors of the system about a file are worded as in `files`, since most messages already hold that
         // wording.
-        let own = match cause.downcast_ref::<io::Error>() {
+        let wording = match cause.downcast_ref::<io::Error>() {
             Some(system) => files::describe(system),
             None => cause.to_string(),
         };
-        let told = text(cause).unwrap_or_else(|| own.clone());
-        match said.as_str() {
+        let told = text(cause).unwrap_or_else(|| wording.clone());
+        match message.as_str() {
             "" => told,
-            _ if said.contains(&told) => said,
-            _ if said.contains(&own) => said.replacen(&own, &told, 1),
-            _ => format!("{said}: {told}"),
+            _ if message.contains(&told) => message,
+            _ if message.contains(&wording) => message.replacen(&wording, &told, 1),
+            _ => format!("{message}: {told}"),
         }
     });
-    plain(&hinted(&said)).into_owned()
+    plain(&hinted(&message)).into_owned()
 }
 
 /// A writer that discards its input once its reader has closed the pipe, as with `| head`.

@@ -46,11 +46,11 @@ const ENDINGS: [&str; 22] = [
 pub fn stem(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut stem = &*name;
-    while let Some((rest, ending)) = stem.rsplit_once('.')
-        && !rest.is_empty()
+    while let Some((base, ending)) = stem.rsplit_once('.')
+        && !base.is_empty()
         && ENDINGS.contains(&&*ending.to_lowercase())
     {
-        stem = rest;
+        stem = base;
     }
     stem.to_owned()
 }
@@ -97,12 +97,6 @@ fn stream(opened: io::Result<File>, fill: impl FnOnce(Fill<'_>) -> io::Result<()
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     matches!(place(path), Ok(Place::Stream | Place::Open(_)))
-}
-
-/// Returns true if [`write`] writes to the standard output, where nothing else may be printed then.
-#[must_use]
-pub fn is_stdout(path: &Path) -> bool {
-    descriptor::number(path) == Some(1)
 }
 
 /// Replaces a file of the program's own folder atomically: the content is either the old or the new one. A
@@ -375,8 +369,10 @@ fn place(path: &Path) -> io::Result<Place> {
         return Ok(Place::Stream);
     }
     match fs::metadata(path) {
-        Ok(there) if there.is_dir() => Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")),
-        Ok(there) if there.is_file() => Ok(Place::Plain(fs::canonicalize(path)?)),
+        Ok(metadata) if metadata.is_dir() => {
+            Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"))
+        }
+        Ok(metadata) if metadata.is_file() => Ok(Place::Plain(fs::canonicalize(path)?)),
         Ok(_) => Ok(Place::Stream),
         Err(_) if path.is_symlink() => {
             Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to nothing"))
@@ -400,10 +396,10 @@ fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result
     fill(&mut file)?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     #[cfg(unix)]
-    if let Ok(there) = fs::symlink_metadata(path)
-        .and_then(|there| if there.is_file() { Ok(there) } else { Err(not_plain()) })
+    if let Ok(metadata) = fs::symlink_metadata(path)
+        .and_then(|metadata| if metadata.is_file() { Ok(metadata) } else { Err(not_plain()) })
     {
-        new.as_file().set_permissions(there.permissions())?;
+        new.as_file().set_permissions(metadata.permissions())?;
     }
     new.persist(path).map(drop).map_err(|error| error.error)
 }
@@ -435,8 +431,8 @@ fn gathering(path: &Path) -> io::Result<tempfile::NamedTempFile> {
 /// Opens a file of a folder of the program's own, which is never a link.
 fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     match fs::symlink_metadata(path) {
-        Ok(there) if there.is_symlink() => return Err(io::Error::other(LINK)),
-        Ok(there) if !there.is_file() => return Err(not_plain()),
+        Ok(metadata) if metadata.is_symlink() => return Err(io::Error::other(LINK)),
+        Ok(metadata) if !metadata.is_file() => return Err(not_plain()),
         _ => {}
     }
     let folder = path.parent().unwrap_or(path);
@@ -462,7 +458,7 @@ fn is_private(folder: &Path) -> bool {
 
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let others = 0o077;
-    fs::metadata(folder).is_ok_and(|there| !there.permissions().mode() & others == others)
+    fs::metadata(folder).is_ok_and(|metadata| !metadata.permissions().mode() & others == others)
 }
 
 /// A file created in a private folder stays private if the folder is moved; elsewhere the umask applies.

@@ -173,10 +173,10 @@ fn check_tags(source: &str) -> Result<(), Error> {
     if source.matches("elif").count() > MAX_ELIFS {
         return Err(rejected(format!("it has more than {MAX_ELIFS} `elif`")));
     }
-    let mut rest = source;
-    while let Some((_, tag)) = rest.split_once('{') {
-        rest = match tag.as_bytes().first() {
-            Some(b'#') => Some(tag[1..].split_once("#}").map_or("", |(_, rest)| rest)),
+    let mut tail = source;
+    while let Some((_, tag)) = tail.split_once('{') {
+        tail = match tag.as_bytes().first() {
+            Some(b'#') => Some(tag[1..].split_once("#}").map_or("", |(_, tail)| tail)),
             Some(b'%') if is_tag(&tag[1..], "raw") => {
                 let end = tag.match_indices("{%").find(|(at, _)| is_tag(&tag[at + 2..], "endraw"));
                 Some(end.map_or("", |(at, _)| &tag[at + 2..]))

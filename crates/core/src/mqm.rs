@@ -114,6 +114,9 @@ pub struct ErrorSpan {
     pub weight: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
+    /// The translation without the error, where the method has one that was judged to be better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
     /// Probability in 0..=1 that the judge gave to this span, where the method has one.
     pub confidence: Option<f64>,
     /// Number of times that the judge, or its agents, named this error at this place; it is charged once
@@ -147,6 +150,7 @@ impl ErrorSpan {
             severity,
             weight: 0.0,
             explanation: None,
+            suggestion: None,
             confidence: None,
             times: 1,
         }

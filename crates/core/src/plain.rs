@@ -49,14 +49,14 @@ impl<W: Write> EscapeControls<W> {
 
 impl<W: Write> Write for EscapeControls<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let whole = [&self.begun, bytes].concat();
-        let mut rest = whole.as_slice();
+        let joined = [&self.begun, bytes].concat();
+        let mut tail = joined.as_slice();
         self.begun.clear();
         loop {
-            let (text, bad) = match str::from_utf8(rest) {
+            let (text, bad) = match str::from_utf8(tail) {
                 Ok(text) => (text, None),
                 Err(error) => {
-                    let (text, bad) = rest.split_at(error.valid_up_to());
+                    let (text, bad) = tail.split_at(error.valid_up_to());
                     (str::from_utf8(text).map_err(io::Error::other)?, Some((bad, error.error_len())))
                 }
             };
@@ -69,7 +69,7 @@ impl<W: Write> Write for EscapeControls<W> {
                 }
                 Some((bad, Some(n))) => {
                     self.inner.write_all("\u{fffd}".as_bytes())?;
-                    rest = &bad[n..];
+                    tail = &bad[n..];
                 }
             }
         }

@@ -43,8 +43,8 @@ pub struct Signature {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub key: String,
-    pub there: Option<String>,
-    pub here: Option<String>,
+    pub recorded: Option<String>,
+    pub present: Option<String>,
 }
 
 /// Error of a text that is no signature.
@@ -99,13 +99,13 @@ impl Signature {
 
     /// Differences from another signature (`there`), in order of keys; the order of fields does not count.
     #[must_use]
-    pub fn differences(&self, there: &Self) -> Vec<Difference> {
-        let keys = self.fields.iter().chain(&there.fields).map(|(key, _)| key);
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let keys = self.fields.iter().chain(&other.fields).map(|(key, _)| key);
         let mut differences: Vec<Difference> = Vec::new();
         for key in keys {
-            let (here, there) = (self.get(key).map(String::from), there.get(key).map(String::from));
-            if here != there && differences.iter().all(|d| d.key != *key) {
-                differences.push(Difference { key: key.clone(), there, here });
+            let (value, other) = (self.get(key).map(String::from), other.get(key).map(String::from));
+            if value != other && differences.iter().all(|d| d.key != *key) {
+                differences.push(Difference { key: key.clone(), recorded: other, present: value });
             }
         }
         differences
@@ -115,7 +115,7 @@ impl Signature {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = |value: &Option<String>| value.as_ref().map_or("not set".into(), |v| format!("`{v}`"));
-        write!(f, "{}: {} there, {} now", self.key, value(&self.there), value(&self.here))
+        write!(f, "{}: {} there, {} now", self.key, value(&self.recorded), value(&self.present))
     }
 }
 
@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn differences_name_the_field() {
-        let there: Signature = "method:fsp|shots:3|seed:0".parse().unwrap();
-        let here: Signature = "shots:0|method:fsp|temp:0".parse().unwrap();
-        let shown: Vec<String> = here.differences(&there).iter().map(ToString::to_string).collect();
+        let recorded: Signature = "method:fsp|shots:3|seed:0".parse().unwrap();
+        let present: Signature = "shots:0|method:fsp|temp:0".parse().unwrap();
+        let shown: Vec<String> = present.differences(&recorded).iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
             ["shots: `3` there, `0` now", "temp: not set there, `0` now", "seed: `0` there, not set now"]

@@ -114,10 +114,10 @@ fn at_most<L: Lanes>(x: L, limit: f32) -> L {
 
 #[inline(always)]
 fn silu_alone<L: Lanes>(x: &mut [f32]) {
-    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
+    let (chunks, tail) = x.as_chunks_mut::<WIDTH>();
     let mut last = [0.0; WIDTH];
     last[..tail.len()].copy_from_slice(tail);
-    for lanes in whole.iter_mut().chain([&mut last]) {
+    for lanes in chunks.iter_mut().chain([&mut last]) {
         let x = L::load(lanes);
         x.mul(sigmoid(x)).store(lanes);
     }

@@ -91,6 +91,7 @@ struct Buffers<S> {
 /// Rows of a tile: their queries fill whole registers, many share one reading of the keys, and their scores
 /// stay in the second-level cache.
 fn rows_a_tile(group: usize) -> usize {
-    let whole = (1..=TOGETHER).find(|rows| (rows * group).is_multiple_of(TOGETHER)).unwrap_or(TOGETHER);
-    whole * (24_usize.div_ceil(whole * group)).max(1)
+    let rows_in_full_tiles =
+        (1..=TOGETHER).find(|rows| (rows * group).is_multiple_of(TOGETHER)).unwrap_or(TOGETHER);
+    rows_in_full_tiles * (24_usize.div_ceil(rows_in_full_tiles * group)).max(1)
 }

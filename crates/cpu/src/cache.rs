@@ -95,9 +95,9 @@ macro_rules! number {
             }
 
             fn from(bytes: &[u8]) -> Self {
-                let mut own = [0; $n];
-                own.copy_from_slice(bytes);
-                Self::from_le_bytes(own)
+                let mut le_bytes = [0; $n];
+                le_bytes.copy_from_slice(bytes);
+                Self::from_le_bytes(le_bytes)
             }
         }
     };
@@ -111,13 +111,16 @@ impl<S: Number> Halves<S> {
         let n_bytes = S::BYTES * self.blocks.as_flattened().iter().sum::<usize>();
         let mut bytes = vec![0; blocks.len() * n_bytes];
         for (&block, bytes) in blocks.iter().zip(bytes.chunks_exact_mut(n_bytes.max(1))) {
-            let mut rest = bytes;
+            let mut tail = bytes;
             for (i, sizes) in self.blocks.iter().enumerate() {
                 for (half, &size) in [&self.keys, &self.values].into_iter().zip(sizes) {
                     let numbers = &half[i][block as usize * size..][..size];
-                    let (own, after) = rest.split_at_mut(size * S::BYTES);
-                    own.chunks_exact_mut(S::BYTES).zip(numbers).for_each(|(bytes, number)| number.to(bytes));
-                    rest = after;
+                    let (half_bytes, after) = tail.split_at_mut(size * S::BYTES);
+                    half_bytes
+                        .chunks_exact_mut(S::BYTES)
+                        .zip(numbers)
+                        .for_each(|(bytes, number)| number.to(bytes));
+                    tail = after;
                 }
             }
         }
@@ -128,14 +131,14 @@ impl<S: Number> Halves<S> {
         let n_bytes = S::BYTES * self.blocks.as_flattened().iter().sum::<usize>();
         assert_eq!(bytes.len(), blocks.len() * n_bytes, "the bytes of as many blocks");
         for (&block, bytes) in blocks.iter().zip(bytes.chunks_exact(n_bytes.max(1))) {
-            let mut rest = bytes;
+            let mut tail = bytes;
             for (i, sizes) in self.blocks.iter().enumerate() {
                 for (half, &size) in [&mut self.keys, &mut self.values].into_iter().zip(sizes) {
                     let numbers = &mut half[i][block as usize * size..][..size];
-                    let (own, after) = rest.split_at(size * S::BYTES);
-                    let read = own.chunks_exact(S::BYTES).map(S::from);
+                    let (half_bytes, after) = tail.split_at(size * S::BYTES);
+                    let read = half_bytes.chunks_exact(S::BYTES).map(S::from);
                     numbers.iter_mut().zip(read).for_each(|(number, read)| *number = read);
-                    rest = after;
+                    tail = after;
                 }
             }
         }

@@ -161,11 +161,11 @@ impl Mixed<'_> {
 
     /// Leaves a run's last inputs for the convolution of the tokens after it.
     fn keep_inputs(&self, qkv: &[f32], run: &Run, state: &mut [f32]) {
-        let (channels, kept) = (self.shape.channels(), self.shape.conv - 1);
-        let n_new = run.rows.len().min(kept);
-        state.copy_within(n_new * channels..kept * channels, 0);
+        let (channels, n_kept) = (self.shape.channels(), self.shape.conv - 1);
+        let n_new = run.rows.len().min(n_kept);
+        state.copy_within(n_new * channels..n_kept * channels, 0);
         let new = &qkv[(run.rows.end - n_new) * channels..run.rows.end * channels];
-        state[(kept - n_new) * channels..kept * channels].copy_from_slice(new);
+        state[(n_kept - n_new) * channels..n_kept * channels].copy_from_slice(new);
     }
 
     /// The values that each row's value heads read from their states, which advance.

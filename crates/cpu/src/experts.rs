@@ -91,8 +91,8 @@ impl Experts {
         let all = format!("{module}.experts");
         let stack = |part: &str, shape| Stack::load(weights, (&all, part), (n, shape), compute);
         let routing = experts.routing;
-        let of_router = |there: bool, part: &str| {
-            if there { weights.floats(&format!("{module}.gate.{part}"), n) } else { Ok(Vec::new()) }
+        let of_router = |is_present: bool, part: &str| {
+            if is_present { weights.floats(&format!("{module}.gate.{part}"), n) } else { Ok(Vec::new()) }
         };
         let stack = |part: &str, shape: [usize; 2]| -> Result<Stack, Error> {
             let mut stack = stack(part, shape)?;
@@ -210,9 +210,9 @@ fn gathered(
 ) -> Vec<Arc<Input>> {
     let width = rows.x.len() / rows.m.max(1);
     let input = |x: &[f32]| Arc::new(Input::new(x, x.len() / width, width, coding, isa));
-    let whole = active.iter().any(|&expert| pairs.rows(expert).len() == rows.m).then(|| input(rows.x));
-    let of_expert = |&expert: &usize| match &whole {
-        Some(whole) if pairs.rows(expert).len() == rows.m => whole.clone(),
+    let all_rows = active.iter().any(|&expert| pairs.rows(expert).len() == rows.m).then(|| input(rows.x));
+    let of_expert = |&expert: &usize| match &all_rows {
+        Some(all_rows) if pairs.rows(expert).len() == rows.m => all_rows.clone(),
         _ => {
             let row = |&row: &u32| &rows.x[row as usize * width..][..width];
             input(&pairs.rows(expert).iter().flat_map(row).copied().collect::<Vec<f32>>())

@@ -329,8 +329,8 @@ pub fn sigmoid<L: Lanes>(x: L) -> L {
 /// `x = cap tanh(x / cap)`, accurate to about 1e-7 times the cap.
 #[inline(always)]
 pub fn softcap<L: Lanes>(x: &mut [f32], cap: f32) {
-    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
-    for lanes in whole {
+    let (chunks, tail) = x.as_chunks_mut::<WIDTH>();
+    for lanes in chunks {
         capped(L::load(lanes), cap).store(lanes);
     }
     let mut last = [0.0; WIDTH];

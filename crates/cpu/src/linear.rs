@@ -99,12 +99,12 @@ impl Linear {
         let mut outs: Vec<Vec<f32>> = self.parts.iter().map(|_| Vec::new()).collect();
         let mut waiting: Vec<usize> = (0..self.parts.len()).collect();
         while let Some(&first) = waiting.first() {
-            let wanted = coding(&self.parts[first]);
+            let format_of_first = coding(&self.parts[first]);
             let (now, later): (Vec<_>, Vec<_>) =
-                waiting.into_iter().partition(|&i| coding(&self.parts[i]) == wanted);
+                waiting.into_iter().partition(|&i| coding(&self.parts[i]) == format_of_first);
             waiting = later;
             let layers: Vec<&Packed> = now.iter().map(|&i| &*self.parts[i].weights).collect();
-            let input = Input::new(x, m, layers[0].k(), wanted, isa);
+            let input = Input::new(x, m, layers[0].k(), format_of_first, isa);
             now.into_iter().zip(gemm(&layers, &input)).for_each(|(i, product)| outs[i] = product);
         }
         for (part, out) in self.parts.iter().zip(&mut outs) {

@@ -58,8 +58,8 @@ pub(super) fn add(isa: Isa, sums: &mut [f32], more: &mut [f32], cols: usize, nor
 #[inline(always)]
 fn normed<L: Lanes>(row: &mut [f32], weight: &[f32], eps: f32) {
     let scale = 1.0 / (sum_of_squares::<L>(row) / row.len() as f32 + eps).sqrt();
-    let ((whole, tail), (weights, last)) = (row.as_chunks_mut::<WIDTH>(), weight.as_chunks::<WIDTH>());
-    for (x, w) in whole.iter_mut().zip(weights) {
+    let ((chunks, tail), (weights, last)) = (row.as_chunks_mut::<WIDTH>(), weight.as_chunks::<WIDTH>());
+    for (x, w) in chunks.iter_mut().zip(weights) {
         L::load(x).mul(L::splat(scale)).mul(L::load(w)).store(x);
     }
     for (x, w) in tail.iter_mut().zip(last) {
@@ -70,8 +70,8 @@ fn normed<L: Lanes>(row: &mut [f32], weight: &[f32], eps: f32) {
 #[inline(always)]
 fn to_unit<L: Lanes>(head: &mut [f32], eps: f32, scale: f32) {
     let by = scale / (sum_of_squares::<L>(head) + eps).sqrt();
-    let (whole, tail) = head.as_chunks_mut::<WIDTH>();
-    for x in whole {
+    let (chunks, tail) = head.as_chunks_mut::<WIDTH>();
+    for x in chunks {
         L::load(x).mul(L::splat(by)).store(x);
     }
     for x in tail {
@@ -81,8 +81,8 @@ fn to_unit<L: Lanes>(head: &mut [f32], eps: f32, scale: f32) {
 
 #[inline(always)]
 fn scaled<L: Lanes>(sums: &mut [f32], factor: f32) {
-    let (whole, tail) = sums.as_chunks_mut::<WIDTH>();
-    for lanes in whole {
+    let (chunks, tail) = sums.as_chunks_mut::<WIDTH>();
+    for lanes in chunks {
         L::load(lanes).mul(L::splat(factor)).store(lanes);
     }
     for x in tail {
@@ -92,8 +92,8 @@ fn scaled<L: Lanes>(sums: &mut [f32], factor: f32) {
 
 #[inline(always)]
 fn added<L: Lanes>(sums: &mut [f32], more: &[f32]) {
-    let ((whole, tail), (values, last)) = (sums.as_chunks_mut::<WIDTH>(), more.as_chunks::<WIDTH>());
-    for (sum, more) in whole.iter_mut().zip(values) {
+    let ((chunks, tail), (values, last)) = (sums.as_chunks_mut::<WIDTH>(), more.as_chunks::<WIDTH>());
+    for (sum, more) in chunks.iter_mut().zip(values) {
         L::load(sum).add(L::load(more)).store(sum);
     }
     tail.iter_mut().zip(last).for_each(|(sum, more)| *sum += *more);
@@ -103,10 +103,10 @@ fn added<L: Lanes>(sums: &mut [f32], more: &[f32]) {
 #[inline(always)]
 fn sum_of_squares<L: Lanes>(x: &[f32]) -> f32 {
     let mut sums = [L::splat(0.0); 2];
-    let (whole, tail) = x.as_chunks::<{ 2 * WIDTH }>();
+    let (chunks, tail) = x.as_chunks::<{ 2 * WIDTH }>();
     let mut last = [0.0; 2 * WIDTH];
     last[..tail.len()].copy_from_slice(tail);
-    for both in whole.iter().chain([&last]) {
+    for both in chunks.iter().chain([&last]) {
         let (halves, _) = both.as_chunks::<WIDTH>();
         let (first, second) = (L::load(&halves[0]), L::load(&halves[1]));
         sums = [sums[0].add(first.mul(first)), sums[1].add(second.mul(second))];

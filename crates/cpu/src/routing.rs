@@ -56,8 +56,8 @@ pub(super) fn logistic(isa: Isa, x: &mut [f32]) {
 
 #[inline(always)]
 fn logistic_lanes<L: Lanes>(x: &mut [f32]) {
-    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
-    for lanes in whole {
+    let (chunks, tail) = x.as_chunks_mut::<WIDTH>();
+    for lanes in chunks {
         sigmoid(L::load(lanes)).store(lanes);
     }
     let mut last = [0.0; WIDTH];

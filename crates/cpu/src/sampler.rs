@@ -28,8 +28,8 @@ pub fn logprobs(logits: &[f32], ids: &[u32], isa: Isa) -> Option<Vec<f64>> {
     if has_nan(logits) {
         return None;
     }
-    let whole = log_sum_exp(isa, logits);
-    ids.iter().map(|&id| Some(f64::from(*logits.get(id as usize)?) - whole)).collect()
+    let normaliser = log_sum_exp(isa, logits);
+    ids.iter().map(|&id| Some(f64::from(*logits.get(id as usize)?) - normaliser)).collect()
 }
 
 /// A separate pass, which vectorises, since the maximum ignores NaNs.
@@ -38,17 +38,17 @@ fn has_nan(logits: &[f32]) -> bool {
 }
 
 fn sample_token(logits: &[f32], how: &SamplingParams, isa: Isa) -> Option<SampledToken> {
-    let whole = log_sum_exp(isa, logits);
+    let normaliser = log_sum_exp(isa, logits);
     let Some(mask) = &how.mask else {
         let id = pick(logits, &[], how, isa)?;
-        let logprob = f64::from(logits[id as usize]) - whole;
+        let logprob = f64::from(logits[id as usize]) - normaliser;
         return Some(SampledToken { id, logprob, masked_logprob: logprob });
     };
     let ids: Vec<u32> = allowed(mask, logits.len()).collect();
     let some: Vec<f32> = ids.iter().map(|&id| logits[id as usize]).collect();
     let id = pick(&some, &ids, how, isa)?;
     let logit = f64::from(logits[id as usize]);
-    Some(SampledToken { id, logprob: logit - whole, masked_logprob: logit - log_sum_exp(isa, &some) })
+    Some(SampledToken { id, logprob: logit - normaliser, masked_logprob: logit - log_sum_exp(isa, &some) })
 }
 
 /// The ids that a mask allows, ascending.
@@ -72,14 +72,14 @@ fn pick(logits: &[f32], ids: &[u32], how: &SamplingParams, isa: Isa) -> Option<u
         return Some(name(at));
     }
     let weights = exponentials(isa, logits, peak, how.temperature);
-    let kept = nucleus(&weights, f64::from(how.top_p));
+    let candidates = nucleus(&weights, f64::from(how.top_p));
     let weight = |at: usize| f64::from(weights[at]);
-    let mut left = how.draw * kept.iter().map(|&at| weight(at)).sum::<f64>();
-    let found = kept.iter().find(|&&at| {
+    let mut left = how.draw * candidates.iter().map(|&at| weight(at)).sum::<f64>();
+    let found = candidates.iter().find(|&&at| {
         left -= weight(at);
         left < 0.0
     });
-    found.or(kept.last()).copied().map(name)
+    found.or(candidates.last()).copied().map(name)
 }
 
 /// The fewest indices whose weights reach the share `top_p` of all, in the order of the row; of equal weights

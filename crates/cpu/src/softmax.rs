@@ -38,11 +38,11 @@ pub fn largest(isa: Isa, x: &[f32]) -> f32 {
 
 #[inline(always)]
 fn largest_lane<L: Lanes>(x: &[f32], out: &mut f32) {
-    let (whole, tail) = x.as_chunks::<WIDTH>();
+    let (chunks, tail) = x.as_chunks::<WIDTH>();
     let mut last = [f32::NEG_INFINITY; WIDTH];
     last[..tail.len()].copy_from_slice(tail);
     let mut peaks = L::load(&last).max(L::splat(f32::NEG_INFINITY));
-    for lanes in whole {
+    for lanes in chunks {
         peaks = L::load(lanes).max(peaks);
     }
     *out = lanes::largest(peaks);
@@ -51,11 +51,11 @@ fn largest_lane<L: Lanes>(x: &[f32], out: &mut f32) {
 #[inline(always)]
 fn chunk_sum<L: Lanes>(x: &[f32], peak: f32, out: &mut f32) {
     let peak = L::splat(peak);
-    let (whole, tail) = x.as_chunks::<WIDTH>();
+    let (chunks, tail) = x.as_chunks::<WIDTH>();
     let mut last = [f32::NEG_INFINITY; WIDTH];
     last[..tail.len()].copy_from_slice(tail);
     let mut sums = L::splat(0.0);
-    for lanes in whole.iter().chain(std::iter::once(&last)) {
+    for lanes in chunks.iter().chain(std::iter::once(&last)) {
         sums = sums.add(lanes::exp(L::load(lanes).sub(peak)));
     }
     *out = lanes::sum(sums);
@@ -79,8 +79,8 @@ pub fn softcap(isa: Isa, x: &mut [f32], cap: f32) {
 #[inline(always)]
 fn scaled_exp<L: Lanes>(x: &mut [f32], peak: f32, by: f32) {
     let (peak, by) = (L::splat(peak), L::splat(by));
-    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
-    for lanes in whole {
+    let (chunks, tail) = x.as_chunks_mut::<WIDTH>();
+    for lanes in chunks {
         lanes::exp(L::load(lanes).sub(peak).mul(by)).store(lanes);
     }
     let mut last = [f32::NEG_INFINITY; WIDTH];

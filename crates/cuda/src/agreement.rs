@@ -60,8 +60,8 @@ impl Gpu {
         let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
         let k_slice = products::k_slice(n, k);
         let of_tile = |tile: &'static Tile| {
-            let whole = Some(tile.launch_whole(shape, k_slice));
-            [whole, tile.launch_split(shape, k_slice), tile.launch_reduced(shape, k_slice)]
+            let launch = Some(tile.launch_whole(shape, k_slice));
+            [launch, tile.launch_split(shape, k_slice), tile.launch_reduced(shape, k_slice)]
         };
         let launches = tiles.flat_map(of_tile).flatten();
         launches.map(|launch| Ok((launch.kernel, operands.multiply(launch)?))).collect()

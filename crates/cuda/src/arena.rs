@@ -124,10 +124,10 @@ pub(super) struct Extent {
 
 impl Extent {
     /// An upper bound for all steps within `most`.
-    pub(super) fn of(most: StepLimits, sizes: Sizes, n_adapters: usize) -> Self {
+    pub(super) fn from_limits(most: StepLimits, sizes: Sizes, n_adapters: usize) -> Self {
         let StepLimits { sequences, context, .. } = most;
         let padded = |n: usize| n.max(padded_rows(n.min(RECORDED_ROWS)));
-        let (rows, wanted) = (padded(most.rows), padded(most.wanted.min(most.rows)));
+        let (rows, n_logits) = (padded(most.rows), padded(most.wanted.min(most.rows)));
         let splits = sizes.most_splits().min(most.rows * context.div_ceil(SPLIT).max(1));
         let of_rows = |n: usize| n.div_ceil(ITEM_ROWS) + n_adapters;
         let items = of_rows(rows).max(of_rows(rows.min(RECORDED_ROWS)).next_power_of_two());
@@ -135,11 +135,11 @@ impl Extent {
         // Two windows, each with two numbers of a row's item and four of a split's, both rounded up, and the
         // starts.
         let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * splits + rows);
-        let arrays = 6 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
+        let arrays = 6 * (rows + 1) + n_logits + attention(rows) + attention(n_logits) + 2 * items * ITEM;
         let of_blocks = sequences * context.div_ceil(BLOCK) + 2 * sequences;
         let of_states = sizes.delta_net.map_or(0, |_| rows + 4 * sequences.next_power_of_two());
         // Each array begins at a multiple of four numbers.
-        Self { rows, wanted, numbers: arrays + of_blocks + of_states + 256, splits, items }
+        Self { rows, wanted: n_logits, numbers: arrays + of_blocks + of_states + 256, splits, items }
     }
 
     /// Returns true if a step of that extent fits.
@@ -323,7 +323,7 @@ impl Places {
 pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
     let table = |sizes: AttentionSizes| (4 * most.context * (sizes.rotary_dim / 2)).next_multiple_of(ALIGNED);
     let tables: usize = sizes.attentions().map(table).sum();
-    Places::new(Extent::of(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * tables
+    Places::new(Extent::from_limits(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * tables
 }
 
 /// Memory for steps of some extent.

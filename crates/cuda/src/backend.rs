@@ -23,12 +23,10 @@ pub(super) use multiply::inputs;
 pub(super) use norm::Add;
 pub use values::{Queries, Values};
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{convert::Infallible, sync::Arc};
 
 use cudarc::driver::CudaStream;
+use parking_lot::Mutex;
 
 use super::{
     Error, Gpu,
@@ -105,12 +103,12 @@ impl Cuda {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
+    pub(super) fn sharded(gpu: &Gpu, config: &Config, shard: Shard) -> Result<Self, Error> {
         let computes = |dims: usize| dims <= tiles::MOST_DIMS && dims.is_multiple_of(16);
-        if let Some(heads) = whole.attentions().find(|heads| !computes(heads.head_dim)) {
+        if let Some(heads) = config.attentions().find(|heads| !computes(heads.head_dim)) {
             return Err(Error::Heads { dims: heads.head_dim, most: tiles::MOST_DIMS });
         }
-        whole.delta_net.as_ref().map(delta_net::rule).transpose()?;
+        config.delta_net.as_ref().map(delta_net::rule).transpose()?;
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
         // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by
@@ -122,12 +120,12 @@ impl Cuda {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             arena: None,
             prepared: false,
-            extra: Mutex::new(Extra { shard: shard.buffers(whole), ..Extra::default() }),
+            extra: Mutex::new(Extra { shard: shard.buffers(config), ..Extra::default() }),
             cache: None,
             n_blocks: 0,
             states: None,
-            angles: rope_table(&whole.full),
-            sliding_angles: whole.sliding.as_ref().filter(|_| whole.has_sliding_angles()).map(rope_table),
+            angles: rope_table(&config.full),
+            sliding_angles: config.sliding.as_ref().filter(|_| config.has_sliding_angles()).map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
             graphs: (gpu.graphs && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
@@ -135,7 +133,7 @@ impl Cuda {
             logits: None,
             noted: tail::Noted::default(),
             staging: Mutex::new(tail::Staging::new(context)?),
-            config: shard.config(whole),
+            config: shard.config(config),
             shard,
             gpu: gpu.clone(),
             own: gpu.clone(),
@@ -185,11 +183,6 @@ impl Cuda {
         unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
     }
 
-    /// The way of weights to the device.
-    fn upload(&self) -> MutexGuard<'_, WeightUpload> {
-        self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The address of the step's numbers.
     fn numbers(&self) -> Result<u64, Error> {
         self.slot(Slot::Numbers, 4 * self.plan.numbers.values.len())
@@ -231,23 +224,23 @@ impl Backend for Cuda {
     type Latent = Infallible;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
-        Ok(self.upload().floats(&values)?)
+        Ok(self.weight_upload.lock().floats(&values)?)
     }
 
     fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table> {
-        Table::load(weights, name, shape, self.shard, &mut self.upload())
+        Table::load(weights, name, shape, self.shard, &mut self.weight_upload.lock())
     }
 
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear> {
         let delta_net = self.config.delta_net.as_ref();
-        let linear = Linear::load(weights, matrices, self.shard, delta_net, &mut self.upload())?;
+        let linear = Linear::load(weights, matrices, self.shard, delta_net, &mut self.weight_upload.lock())?;
         self.add_linear(&linear);
         Ok(linear)
     }
 
     fn experts(&self, weights: &Weights, module: &str, experts: &config::Experts) -> Result<Self::Experts> {
         let shape = (experts, self.config.hidden);
-        let experts = Experts::load(weights, module, shape, self.shard, &mut self.upload())?;
+        let experts = Experts::load(weights, module, shape, self.shard, &mut self.weight_upload.lock())?;
         self.add_experts(&experts);
         Ok(experts)
     }
@@ -277,7 +270,7 @@ impl Backend for Cuda {
 
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<()> {
         self.forget_recordings(); // they name a table that moves
-        to.adapters.push(parts, &to.outputs, &mut self.upload())?;
+        to.adapters.push(parts, &to.outputs, &mut self.weight_upload.lock())?;
         self.adapts(to);
         Ok(())
     }

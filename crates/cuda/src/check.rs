@@ -27,18 +27,19 @@ impl std::fmt::Display for Difference {
 
 impl Difference {
     /// The difference of two matrices with so many columns, bit for bit.
-    fn of(what: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Self> {
+    fn between(product: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Self> {
         let at = expected.iter().zip(computed).position(|(a, b)| a.to_bits() != b.to_bits())?;
         let (row, column) = (at / n_columns, at % n_columns);
         let (expected, computed) = (expected[at], computed[at]);
-        Some(Self(format!("{what}: row {row}, column {column} is {computed:e} and must be {expected:e}")))
+        Some(Self(format!("{product}: row {row}, column {column} is {computed:e} and must be {expected:e}")))
     }
 
     /// The difference of values from a known hash.
-    fn of_hash(what: &str, known: u64, values: &[f32]) -> Option<Self> {
+    fn of_hash(product: &str, known: u64, values: &[f32]) -> Option<Self> {
         let hash = hash(values);
-        (hash != known)
-            .then(|| Self(format!("{what}: the hash of the values is {hash:016x} and must be {known:016x}")))
+        (hash != known).then(|| {
+            Self(format!("{product}: the hash of the values is {hash:016x} and must be {known:016x}"))
+        })
     }
 }
 
@@ -73,7 +74,7 @@ impl Draw {
     /// A weight in the layout for products.
     fn weights(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
         let rows = self.rows(format, n, k);
-        let Some(layout) = QuantLayout::of(format, k) else { return rows };
+        let Some(layout) = QuantLayout::new(format, k) else { return rows };
         let mut out = vec![0; layout.bytes(n)];
         layout.write(&rows, &mut out);
         out
@@ -214,8 +215,8 @@ impl Gpu {
                 c.extend((0..128).map(|_| single(&mut draw)));
             }
             let sums = self.multiply_tiles(&a, &b, &c)?;
-            let what = format!("the tensor core, tiles of spread {spread}");
-            if let Some(found) = Difference::of_hash(&what, known, &sums) {
+            let subject = format!("the tensor core, tiles of spread {spread}");
+            if let Some(found) = Difference::of_hash(&subject, known, &sums) {
                 return Ok(Some(found));
             }
         }
@@ -244,8 +245,8 @@ impl Gpu {
                 let all = self.products(kind, &x, &weights, [m, n, k])?;
                 let (_, expected) = &all[0];
                 for (name, computed) in &all {
-                    let what = format!("`{name}` of [{m}, {k}] by [{n}, {k}]");
-                    if let Some(found) = Difference::of(&what, n, expected, computed) {
+                    let subject = format!("`{name}` of [{m}, {k}] by [{n}, {k}]");
+                    if let Some(found) = Difference::between(&subject, n, expected, computed) {
                         return Ok(Some(found));
                     }
                 }
@@ -265,8 +266,8 @@ impl Gpu {
             let expected: Vec<f32> = values.map(|value| bf16::from_f32(value).to_f32() + 0.0).collect();
             let computed: Vec<f32> =
                 computed.into_iter().map(|bits| bf16::from_bits(bits).to_f32() + 0.0).collect();
-            let what = format!("`{kernel}` of [{n}, {k}]");
-            if let Some(found) = Difference::of(&what, k, &expected, &computed) {
+            let subject = format!("`{kernel}` of [{n}, {k}]");
+            if let Some(found) = Difference::between(&subject, k, &expected, &computed) {
                 return Ok(Some(found));
             }
         }
@@ -286,10 +287,11 @@ impl Gpu {
             let all = self.products(kind, &x, weights, [m, n, k])?;
             expected.extend(rows.iter().flat_map(|&row| &all[0].1[row as usize * n..][..n]).copied());
         }
-        let what = |name| format!("`{name}` of experts [{n}, {k}]");
-        let of_sums = sums.iter().map(|(name, sums)| Difference::of(&what(name), n, &expected, sums));
+        let subject = |name| format!("`{name}` of experts [{n}, {k}]");
+        let of_sums = sums.iter().map(|(name, sums)| Difference::between(&subject(name), n, &expected, sums));
         let (_, plain) = &gated[0];
-        let of_gated = gated.iter().map(|(name, gated)| Difference::of(&what(name), n / 2, plain, gated));
+        let of_gated =
+            gated.iter().map(|(name, gated)| Difference::between(&subject(name), n / 2, plain, gated));
         Ok(of_sums.chain(of_gated).find_map(|difference| difference))
     }
 
@@ -303,7 +305,7 @@ impl Gpu {
         if self.capability().0 != 9 {
             return Ok(None);
         }
-        for (what, json, known) in [
+        for (subject, json, known) in [
             ("two layers of a small model", &*SMALL, SMALL_LAYERS),
             ("two layers of a small model with experts", &*SMALL_EXPERTS, LAYERS_OF_EXPERTS),
             ("two layers of a small hybrid", &*SMALL_HYBRID, LAYERS_OF_HYBRID),
@@ -311,7 +313,7 @@ impl Gpu {
         ] {
             let config = from_json("a small model", json)?;
             let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
-            if let Some(found) = Difference::of_hash(what, known, &logits.concat()) {
+            if let Some(found) = Difference::of_hash(subject, known, &logits.concat()) {
                 return Ok(Some(found));
             }
         }
@@ -345,8 +347,8 @@ impl Gpu {
         };
         let expected = run(&self.with_kernels(KernelSet::Proven).with_plain_attention().without_graphs())?;
         for (step, (expected, computed)) in expected.iter().zip(run(self)?).enumerate() {
-            let what = format!("two layers of this model's width, step {step}");
-            if let Some(found) = Difference::of(&what, weights.config().vocab, expected, &computed) {
+            let subject = format!("two layers of this model's width, step {step}");
+            if let Some(found) = Difference::between(&subject, weights.config().vocab, expected, &computed) {
                 return Ok(Some(found));
             }
         }
@@ -415,9 +417,9 @@ mod tests {
 
     #[test]
     fn a_difference_says_where_it_is() {
-        assert_eq!(Difference::of("a", 2, &[1.0, 2.0], &[1.0, 2.0]), None);
-        let found = Difference::of("`k`", 2, &[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, f32::NAN]).unwrap();
+        assert_eq!(Difference::between("a", 2, &[1.0, 2.0], &[1.0, 2.0]), None);
+        let found = Difference::between("`k`", 2, &[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, f32::NAN]).unwrap();
         assert_eq!(found.to_string(), "`k`: row 1, column 1 is NaN and must be 4e0");
-        assert!(Difference::of("zeros", 1, &[0.0], &[-0.0]).is_some(), "bit for bit");
+        assert!(Difference::between("zeros", 1, &[0.0], &[-0.0]).is_some(), "bit for bit");
     }
 }

@@ -179,11 +179,11 @@ fn router(
 /// Numbers as sums of bf16 ones, the largest first: one where all are bf16, three where all bits of f32 are
 /// in use.
 fn exact_parts(values: &[f32]) -> Vec<Vec<bf16>> {
-    let (mut parts, mut rest) = (Vec::new(), values.to_vec());
-    while parts.is_empty() || parts.len() < ROUTER_PARTS && rest.iter().any(|x| *x != 0.0) {
-        let part: Vec<bf16> = rest.iter().map(|x| bf16::from_f32(*x)).collect();
-        for (rest, part) in rest.iter_mut().zip(&part) {
-            *rest -= part.to_f32();
+    let (mut parts, mut remainder) = (Vec::new(), values.to_vec());
+    while parts.is_empty() || parts.len() < ROUTER_PARTS && remainder.iter().any(|x| *x != 0.0) {
+        let part: Vec<bf16> = remainder.iter().map(|x| bf16::from_f32(*x)).collect();
+        for (remainder, part) in remainder.iter_mut().zip(&part) {
+            *remainder -= part.to_f32();
         }
         parts.push(part);
     }
@@ -199,7 +199,7 @@ struct Encoding {
 
 impl Encoding {
     fn planes(self) -> Option<QuantLayout> {
-        QuantLayout::of(self.format, self.k)
+        QuantLayout::new(self.format, self.k)
     }
 
     /// Bytes of 16 rows.
@@ -271,26 +271,26 @@ impl Source<'_> {
 
     /// Gates and ups, interleaved.
     fn gate_up(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
-        let (own, mut stack) = (self.shard.outputs(n, 1), None);
+        let (outputs, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let names = ["gate", "up"].map(|part| self.name(expert, part));
             let before = stack.as_ref().map(|(encoding, _)| *encoding);
             let (encoding, gate) = self.find(&names[0], [n, k], before)?;
             let (_, up) = self.find(&names[1], [n, k], Some(encoding))?;
-            let to = self.place(&mut stack, (encoding, 2 * own.len()), expert, upload)?;
-            let n_strips = own.len() / HALF;
+            let to = self.place(&mut stack, (encoding, 2 * outputs.len()), expert, upload)?;
+            let n_strips = outputs.len() / HALF;
             match (gate, up) {
                 (Matrix::File(gate), Matrix::File(up)) => {
                     let row_bytes = encoding.format.row_bytes(k);
                     upload.send_to(to, n_strips, encoding.strip_bytes(), &mut |strips, piece| {
-                        let rows = interleaved([&gate, &up], strips, own.start, row_bytes);
+                        let rows = interleaved([&gate, &up], strips, outputs.start, row_bytes);
                         encoding.write(&rows, piece);
                     })?;
                 }
                 (Matrix::Seed(gate), Matrix::Seed(up)) => {
                     for half in 0..2 * n_strips {
                         let fill = if half % 2 == 0 { gate } else { up };
-                        let row = own.start + half / 2 * HALF;
+                        let row = outputs.start + half / 2 * HALF;
                         upload.fill(to + (2 * half * HALF * k) as u64, row * k..(row + HALF) * k, fill)?;
                     }
                 }
@@ -300,32 +300,32 @@ impl Source<'_> {
                 self.weights.used(name);
             }
         }
-        let mut stack = self.stack(stack, (2 * own.len(), k), "gate")?;
+        let mut stack = self.stack(stack, (2 * outputs.len(), k), "gate")?;
         stack.bias = self.biases(&["gate", "up"], n, upload)?;
         Ok(stack)
     }
 
     fn down(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
-        let (own, mut stack) = (self.shard.outputs(n, 1), None);
+        let (outputs, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let name = self.name(expert, "down");
             let before = stack.as_ref().map(|(encoding, _)| *encoding);
             let (encoding, matrix) = self.find(&name, [n, k], before)?;
-            let to = self.place(&mut stack, (encoding, own.len()), expert, upload)?;
+            let to = self.place(&mut stack, (encoding, outputs.len()), expert, upload)?;
             match matrix {
                 Matrix::File(bytes) => {
                     let row_bytes = encoding.format.row_bytes(k);
-                    let rows = &bytes[own.start * row_bytes..own.end * row_bytes];
-                    let (n_strips, strip) = (own.len() / STRIP, STRIP * row_bytes);
+                    let rows = &bytes[outputs.start * row_bytes..outputs.end * row_bytes];
+                    let (n_strips, strip) = (outputs.len() / STRIP, STRIP * row_bytes);
                     upload.send_to(to, n_strips, encoding.strip_bytes(), &mut |strips, piece| {
                         encoding.write(&rows[strips.start * strip..strips.end * strip], piece);
                     })?;
                 }
-                Matrix::Seed(fill) => upload.fill(to, own.start * k..own.end * k, fill)?,
+                Matrix::Seed(fill) => upload.fill(to, outputs.start * k..outputs.end * k, fill)?,
             }
             self.weights.used(&name);
         }
-        let mut stack = self.stack(stack, (own.len(), k), "down")?;
+        let mut stack = self.stack(stack, (outputs.len(), k), "down")?;
         stack.bias = self.biases(&["down"], n, upload)?;
         Ok(stack)
     }
@@ -339,10 +339,10 @@ impl Source<'_> {
         let name = |part: &&str| format!("{}.experts.{part}_proj.bias", self.module);
         let read = |part| self.weights.float_tensor(&name(part), &[self.n_experts * n, 1]);
         let all = parts.iter().map(read).collect::<Result<Vec<Vec<f32>>, _>>()?;
-        let own = self.shard.outputs(n, 1);
-        let mut values = Vec::with_capacity(parts.len() * self.n_experts * own.len());
+        let outputs = self.shard.outputs(n, 1);
+        let mut values = Vec::with_capacity(parts.len() * self.n_experts * outputs.len());
         for expert in 0..self.n_experts {
-            for first in own.clone().step_by(HALF) {
+            for first in outputs.clone().step_by(HALF) {
                 let at = expert * n + first;
                 for of_part in &all {
                     values.extend_from_slice(&of_part[at..at + HALF]);
@@ -356,7 +356,7 @@ impl Source<'_> {
         let Some((encoding, memory)) = loaded else {
             return Err(self.weights.bad(&self.name(0, part), "is missing"));
         };
-        Ok(Stack { memory, way: Way::of(encoding.format), n, k, bias: None })
+        Ok(Stack { memory, way: Way::new(encoding.format), n, k, bias: None })
     }
 }
 

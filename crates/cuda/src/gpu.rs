@@ -113,7 +113,7 @@ impl Gpu {
         let kernels = Kernels::load(&context, shared_bytes)?;
         let whole_steps = AtomicUsize::new(0);
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
-        let products_by = products::Kernels::of(capability, multiprocessors);
+        let products_by = products::Kernels::for_gpu(capability, multiprocessors);
         Ok(Self {
             inner: Arc::new(inner),
             cascade: true,
@@ -251,9 +251,9 @@ impl Gpu {
     /// This GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
     #[must_use]
     pub fn with_products_by(&self, kernels: products::Kernels) -> Self {
-        let own = products::Kernels::of(self.inner.capability, self.inner.multiprocessors);
+        let usual = products::Kernels::for_gpu(self.inner.capability, self.inner.multiprocessors);
         let runs = self.has_tma() || kernels <= products::Kernels::MmaSync;
-        Self { products_by: if runs { kernels } else { own }, ..self.clone() }
+        Self { products_by: if runs { kernels } else { usual }, ..self.clone() }
     }
 
     /// Steps so far that were launched as a whole, from a recording.

@@ -94,12 +94,12 @@ impl Group {
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over.
-    pub fn config(&self, whole: &Config) -> Result<Config, Error> {
-        let (n_cards, heads) = (self.gpus.len(), SharedHeads::from(Sizes::from(whole)));
+    pub fn config(&self, config: &Config) -> Result<Config, Error> {
+        let (n_cards, heads) = (self.gpus.len(), SharedHeads::from(Sizes::from(config)));
         let possible = heads.possible_cards();
         if !possible.contains(&n_cards) {
             return Err(Error::Cards { n_cards, heads: Box::new(heads), possible });
         }
-        Ok(Shard { card: 0, n_cards }.config(whole))
+        Ok(Shard { card: 0, n_cards }.config(config))
     }
 }

@@ -3,13 +3,10 @@
 
 #![expect(unsafe_code, reason = "a kernel launch trusts its arguments")]
 
-use std::{
-    collections::HashMap,
-    ffi::CString,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, ffi::CString, sync::Arc};
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
+use parking_lot::RwLock;
 
 use super::{Error, driver::failed, tensor_map::TensorMap};
 
@@ -204,12 +201,12 @@ impl Kernels {
     }
 
     fn kernel(&self, module: &'static str, kernel: &'static str) -> Result<Arc<Kernel>, Error> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
+        let known = self.known.read().get(kernel).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
         let found = Arc::new(self.find(module, kernel).map_err(failed(kernel))?);
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(kernel, found.clone());
+        self.known.write().insert(kernel, found.clone());
         Ok(found)
     }
 
@@ -227,10 +224,12 @@ impl Kernels {
         };
         // As much dynamic shared memory as the device has beside the kernel's own. Without this a block may
         // have 48 KiB in all.
-        let own = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let static_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is loaded.
-        unsafe { result::function::set_function_attribute(function, most, self.shared_bytes - own) }?;
+        unsafe {
+            result::function::set_function_attribute(function, most, self.shared_bytes - static_bytes)
+        }?;
         let mut parameters = Vec::new();
         let (mut offset, mut size) = (0, 0);
         // SAFETY: the driver writes two numbers, and returns an error for a parameter that does not exist.

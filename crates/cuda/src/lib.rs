@@ -180,11 +180,11 @@ impl Error {
 
     /// Too little memory; sizes in bytes.
     #[must_use]
-    pub fn memory(what: &str, wanted: usize, free: usize, hint: &str) -> Self {
+    pub fn memory(purpose: &str, needed: usize, free: usize, hint: &str) -> Self {
         let mib = |bytes: usize| bytes >> 20;
         // Rounded so that the needed memory never reads equal to the free memory.
-        let (wanted, free) = (wanted.div_ceil(1 << 20), mib(free));
-        Self::Memory { what: what.to_owned(), wanted, free, hint: hint.to_owned() }
+        let (needed, free) = (needed.div_ceil(1 << 20), mib(free));
+        Self::Memory { what: purpose.to_owned(), wanted: needed, free, hint: hint.to_owned() }
     }
 
     /// This error with the number of the GPU, one of several.
@@ -200,7 +200,7 @@ impl Error {
 
     /// Too little memory for weights; sizes in bytes.
     #[must_use]
-    pub fn weights(wanted: usize, free: usize) -> Self {
-        Self::memory(memory::WEIGHTS.name, wanted, free, memory::WEIGHTS.hint)
+    pub fn weights(needed: usize, free: usize) -> Self {
+        Self::memory(memory::WEIGHTS.name, needed, free, memory::WEIGHTS.hint)
     }
 }

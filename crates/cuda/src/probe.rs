@@ -187,9 +187,9 @@ impl Gpu {
 /// format.
 #[must_use]
 pub fn weight_bytes(format: Format, [n, k]: [usize; 2]) -> Option<usize> {
-    match Way::of(format) {
+    match Way::new(format) {
         Way::Direct(Kind::Bf16) => Some(2 * n * k),
-        Way::Direct(_) => Some(QuantLayout::of(format, k)?.bytes(n)),
+        Way::Direct(_) => Some(QuantLayout::new(format, k)?.bytes(n)),
         Way::Panel(_) => k.is_multiple_of(format.block()).then(|| n * format.row_bytes(k)),
     }
 }
@@ -217,7 +217,7 @@ impl<'a> Products<'a> {
         let Some(bytes) = weight_bytes(format, [n, k]) else {
             panic!("no product of [{n}, {k}] in {format:?}");
         };
-        let way = Way::of(format);
+        let way = Way::new(format);
         let kind = if let Way::Direct(kind) = way { kind } else { Kind::Bf16 };
         products::check(n, k)?;
         let mut cuda = Cuda::new(gpu, config)?;

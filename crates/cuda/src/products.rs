@@ -101,7 +101,7 @@ pub enum Way {
 impl Way {
     /// The way of a format.
     #[must_use]
-    pub fn of(format: Format) -> Self {
+    pub fn new(format: Format) -> Self {
         match format {
             Format::Bf16 | Format::F16 | Format::F32 => Self::Direct(Kind::Bf16),
             Format::Q8_0 => Self::Direct(Kind::Q8_0),
@@ -142,7 +142,7 @@ impl Kernels {
     /// measurements is an H100's with 132: an H20, a `PCIe` card or a slice of one has fewer, and for them it
     /// would be wrong.
     #[must_use]
-    pub fn of(capability: (i32, i32), multiprocessors: usize) -> Self {
+    pub fn for_gpu(capability: (i32, i32), multiprocessors: usize) -> Self {
         match (capability, multiprocessors) {
             ((9, 0), PERSISTENT) => Self::Measured,
             ((9, 0), _) => Self::Wgmma,

@@ -31,7 +31,7 @@ impl QuantLayout {
     /// The layout of a format that has a product of its own and is not stored as in the file: `Q8_0`,
     /// `MXFP4`, `Q4_K` and `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
     #[must_use]
-    pub fn of(format: Format, k: usize) -> Option<Self> {
+    pub fn new(format: Format, k: usize) -> Option<Self> {
         let (codes_bytes, super_bytes) = match format {
             Format::Q8_0 => (512, 0),
             Format::Mxfp4 => (256, 0),
@@ -39,8 +39,8 @@ impl QuantLayout {
             Format::Q6K => (384, 32),
             _ => return None,
         };
-        let whole = k > 0 && k.is_multiple_of(format.block());
-        whole.then_some(Self { format, k, codes_bytes, super_bytes })
+        let is_divided = k > 0 && k.is_multiple_of(format.block());
+        is_divided.then_some(Self { format, k, codes_bytes, super_bytes })
     }
 
     /// Bytes of a strip, 16 rows of the file.
@@ -96,7 +96,7 @@ impl QuantLayout {
 
     fn write_codes(&self, output: usize, codes: &[u8; UNIT], unit: &mut [u8]) {
         for (k, &code) in codes.iter().enumerate() {
-            let at = Place::of(output, k);
+            let at = Place::new(output, k);
             if self.format == Format::Q8_0 {
                 unit[at.byte()] = code ^ 0x80;
                 continue;
@@ -145,7 +145,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(output: usize, k: usize) -> Self {
+    fn new(output: usize, k: usize) -> Self {
         Self {
             lane: output % 8 * 4 + k % 8 / 2,
             step: k / 16,

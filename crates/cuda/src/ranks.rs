@@ -70,10 +70,10 @@ impl Card {
 }
 
 /// The most GPUs of a group, without one, that can share the model, in the command line's notation.
-fn without(lost: usize, group: &Group, whole: &Config) -> String {
+fn without(lost: usize, group: &Group, config: &Config) -> String {
     let others = group.gpus().iter().map(super::Gpu::ordinal).filter(|ordinal| *ordinal != lost);
     let others: Vec<String> = others.map(|ordinal| ordinal.to_string()).collect();
-    let possible = SharedHeads::from(Sizes::from(whole)).possible_cards();
+    let possible = SharedHeads::from(Sizes::from(config)).possible_cards();
     let n_cards = possible.into_iter().filter(|n| *n <= others.len()).max().unwrap_or(1);
     format!("cuda:{} --tensor-parallel {n_cards}", others[..n_cards].join(","))
 }
@@ -83,15 +83,15 @@ impl Ranks {
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over; one of them fails.
-    pub(super) fn new(group: &Group, whole: &Config) -> Result<Self> {
-        group.config(whole)?;
+    pub(super) fn new(group: &Group, config: &Config) -> Result<Self> {
+        group.config(config)?;
         let n_cards = group.gpus().len();
         let open = |(card, gpu): (usize, &super::Gpu)| {
             let shard = Shard { card, n_cards };
-            let cuda = Cuda::sharded(gpu, whole, shard)?;
+            let cuda = Cuda::sharded(gpu, config, shard)?;
             let done = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING));
             let done = done.map_err(failed("an event"))?;
-            let others = without(gpu.ordinal(), group, whole);
+            let others = without(gpu.ordinal(), group, config);
             Ok(Card { cuda, shard, ordinal: gpu.ordinal(), others, done })
         };
         let name = |(card, gpu): (usize, &super::Gpu)| {
@@ -101,7 +101,7 @@ impl Ranks {
         let records = group.gpus().iter().all(|gpu| gpu.graphs);
         let graphs = cards.first().filter(|_| records).map(|first| Graphs::new(first.cuda.stream()));
         let detour = (!group.has_peers()).then(|| Detour::new(&group.gpus()[0])).transpose()?;
-        Ok(Self { cards, whole: whole.clone(), graphs, detour })
+        Ok(Self { cards, whole: config.clone(), graphs, detour })
     }
 
     /// Runs a closure on every card.

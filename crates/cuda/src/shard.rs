@@ -64,12 +64,12 @@ impl Shard {
 
     /// The outputs that this card computes of each of some matrices. `own` are the heads of its layers of
     /// Gated DeltaNet.
-    pub(super) fn sections(self, matrices: Matrices<'_>, own: Option<&DeltaNet>) -> Vec<Vec<Section>> {
-        if let (Cut::DeltaNet, Some(own)) = (matrices.cut, own)
+    pub(super) fn sections(self, matrices: Matrices<'_>, net: Option<&DeltaNet>) -> Vec<Vec<Section>> {
+        if let (Cut::DeltaNet, Some(net)) = (matrices.cut, net)
             && self.n_cards > 1
         {
-            let of_gates = vec![self.heads(0, own, own.n_value_heads / own.n_key_heads)];
-            return vec![self.channels(own).to_vec(), vec![self.values(0, own)], of_gates.clone(), of_gates];
+            let of_gates = vec![self.heads(0, net, net.n_value_heads / net.n_key_heads)];
+            return vec![self.channels(net).to_vec(), vec![self.values(0, net)], of_gates.clone(), of_gates];
         }
         let unit = if let Cut::Heads(outputs) = matrices.cut { outputs } else { 1 };
         let section = |n| Section { outputs: self.outputs(n, unit), whole: n };
@@ -77,67 +77,67 @@ impl Shard {
     }
 
     /// This card's channels of the convolution in a layer of Gated DeltaNet: queries, keys, values.
-    pub(super) fn channels(self, own: &DeltaNet) -> [Section; 3] {
-        let keys = own.n_key_heads * self.n_cards * own.key_dim;
-        [self.heads(0, own, own.key_dim), self.heads(keys, own, own.key_dim), self.values(2 * keys, own)]
+    pub(super) fn channels(self, net: &DeltaNet) -> [Section; 3] {
+        let keys = net.n_key_heads * self.n_cards * net.key_dim;
+        [self.heads(0, net, net.key_dim), self.heads(keys, net, net.key_dim), self.values(2 * keys, net)]
     }
 
     /// Its value heads, as so many numbers from `first` on.
-    pub(super) fn value_heads(self, own: &DeltaNet) -> Range<usize> {
-        self.heads(0, own, own.n_value_heads / own.n_key_heads).outputs
+    pub(super) fn value_heads(self, net: &DeltaNet) -> Range<usize> {
+        self.heads(0, net, net.n_value_heads / net.n_key_heads).outputs
     }
 
-    fn values(self, first: usize, own: &DeltaNet) -> Section {
-        self.heads(first, own, own.n_value_heads / own.n_key_heads * own.value_dim)
+    fn values(self, first: usize, net: &DeltaNet) -> Section {
+        self.heads(first, net, net.n_value_heads / net.n_key_heads * net.value_dim)
     }
 
     /// Outputs from `first` on, so many of each key head.
-    fn heads(self, first: usize, own: &DeltaNet, outputs: usize) -> Section {
-        let of_card = own.n_key_heads * outputs;
+    fn heads(self, first: usize, net: &DeltaNet, outputs: usize) -> Section {
+        let of_card = net.n_key_heads * outputs;
         let start = first + self.card * of_card;
         Section { outputs: start..start + of_card, whole: self.n_cards * of_card }
     }
 
     /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole
     /// model.
-    pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
+    pub(super) fn buffers(self, config: &Config) -> Option<ShardBuffers> {
         (self.n_cards > 1).then(|| ShardBuffers {
-            widest: Sizes::from(whole)
+            widest: Sizes::from(config)
                 .query_width()
-                .max(whole.dense_width())
-                .max(whole.delta_net.as_ref().map_or(0, |delta_net| delta_net.widths()[2]))
-                .max(whole.experts.as_ref().map_or(0, widest_of_experts)),
-            own_hidden: self.outputs(whole.hidden, 1).len(),
-            own_logits: self.outputs(whole.vocab, 1).len(),
-            all_logits: if self.card == 0 { whole.vocab } else { 0 },
+                .max(config.dense_width())
+                .max(config.delta_net.as_ref().map_or(0, |delta_net| delta_net.widths()[2]))
+                .max(config.experts.as_ref().map_or(0, widest_of_experts)),
+            own_hidden: self.outputs(config.hidden, 1).len(),
+            own_logits: self.outputs(config.vocab, 1).len(),
+            all_logits: if self.card == 0 { config.vocab } else { 0 },
         })
     }
 
-    fn attention(self, whole: &Attention) -> Attention {
-        Attention { n_kv_heads: (whole.n_kv_heads / self.n_cards).max(1), ..whole.clone() }
+    fn attention(self, attention: &Attention) -> Attention {
+        Attention { n_kv_heads: (attention.n_kv_heads / self.n_cards).max(1), ..attention.clone() }
     }
 
     /// The configuration of this card's part of the model: its heads, and its columns between the two
     /// feed-forward products.
-    pub(super) fn config(self, whole: &Config) -> Config {
+    pub(super) fn config(self, config: &Config) -> Config {
         Config {
-            n_heads: whole.n_heads / self.n_cards,
-            full: self.attention(&whole.full),
-            sliding: whole.sliding.as_ref().map(|sliding| self.attention(sliding)),
-            intermediate: self.outputs(whole.intermediate, 1).len(),
-            experts: whole.experts.as_ref().map(|experts| Experts {
+            n_heads: config.n_heads / self.n_cards,
+            full: self.attention(&config.full),
+            sliding: config.sliding.as_ref().map(|sliding| self.attention(sliding)),
+            intermediate: self.outputs(config.intermediate, 1).len(),
+            experts: config.experts.as_ref().map(|experts| Experts {
                 width: self.outputs(experts.width, 1).len(),
                 shared: experts
                     .shared
                     .map(|shared| SharedExpert { width: self.outputs(shared.width, 1).len(), ..shared }),
                 ..experts.clone()
             }),
-            delta_net: whole.delta_net.as_ref().map(|delta_net| DeltaNet {
+            delta_net: config.delta_net.as_ref().map(|delta_net| DeltaNet {
                 n_key_heads: delta_net.n_key_heads / self.n_cards,
                 n_value_heads: delta_net.n_value_heads / self.n_cards,
                 ..delta_net.clone()
             }),
-            ..whole.clone()
+            ..config.clone()
         }
     }
 }

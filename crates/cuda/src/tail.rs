@@ -63,9 +63,9 @@ impl<'a> Wants<'a> {
     }
 
     /// Requests for the log-probabilities of tokens after rows, of which several may be the same.
-    pub(super) fn for_logprobs(asked: &[(usize, u32)]) -> Self {
+    pub(super) fn for_logprobs(requested: &[(usize, u32)]) -> Self {
         let mut all = Self::default();
-        for &(row, id) in asked {
+        for &(row, id) in requested {
             all.rows.push(row);
             all.push([row as i32, 0, id.cast_signed(), -1], [0.0, 1.0], 0.0);
         }

@@ -58,7 +58,7 @@ impl TensorMap {
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
         // SAFETY: the arrays have RANK sizes, steps and tile edges, and RANK - 1 strides, which the driver
         // reads during the call; it writes the map, which has the alignment of `CUtensorMap`.
-        let said = unsafe {
+        let result = unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut map,
                 sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -74,7 +74,7 @@ impl TensorMap {
                 sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
         };
-        match said {
+        match result {
             sys::CUresult::CUDA_SUCCESS => Ok(Self(map)),
             error => Err(failed("describe a matrix")(DriverError(error))),
         }

@@ -101,7 +101,7 @@ impl<'a> Found<'a> {
     }
 
     fn planes(&self) -> Option<QuantLayout> {
-        QuantLayout::of(self.format, self.k)
+        QuantLayout::new(self.format, self.k)
     }
 
     /// Returns true if the layout for products differs from the file's: planes, or values rounded to `bf16`.
@@ -193,9 +193,9 @@ impl Linear {
         let mut parts = Vec::new();
         let mut first = 0;
         // A weight that is one on one card has the slices of one on every card.
-        for whole in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
-            let k_slice = products::k_slice(whole.iter().map(|found| found.n).sum(), matrices.k);
-            for group in whole.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
+        for aligned in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
+            let k_slice = products::k_slice(aligned.iter().map(|found| found.n).sum(), matrices.k);
+            for group in aligned.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
                 let memory = Arc::new(upload.memory(group.iter().map(Found::device_bytes).sum())?);
                 let mut at = memory.at();
                 for found in group {
@@ -203,7 +203,7 @@ impl Linear {
                     at += found.device_bytes() as u64;
                 }
                 let n = group.iter().map(|found| found.rows.len()).sum();
-                parts.push(Part { memory, offset: 0, way: Way::of(group[0].format), first, n, k_slice });
+                parts.push(Part { memory, offset: 0, way: Way::new(group[0].format), first, n, k_slice });
                 first += n;
             }
         }
@@ -219,7 +219,7 @@ impl Linear {
 
     /// The product with the embedding table.
     pub(super) fn tied(table: &Table) -> Self {
-        let way = Way::of(table.format);
+        let way = Way::new(table.format);
         let (memory, offset) = match &table.converted {
             Some(converted) => (converted.clone(), 0),
             None => (table.memory.clone(), table.outputs.start * table.format.row_bytes(table.k)),

@@ -160,8 +160,8 @@ impl Planner<'_> {
         // So many rows that whole ones keep the device busy too: splits must save reading.
         if chosen.iter().map(blocks).sum::<usize>() >= 4 * self.limits.multiprocessors {
             let keys = |work_tiles: &[WorkTile]| work_tiles.iter().map(|work| work.n_keys).sum::<usize>();
-            let whole: Vec<WorkTile> = chosen.iter().flat_map(|&run| self.whole(run)).collect();
-            if 4 * keys(&self.split_tiles(&by_splits)) > 3 * keys(&whole) {
+            let tiles: Vec<WorkTile> = chosen.iter().flat_map(|&run| self.whole(run)).collect();
+            if 4 * keys(&self.split_tiles(&by_splits)) > 3 * keys(&tiles) {
                 by_splits.fill(false);
             }
         }

@@ -29,6 +29,8 @@ pub struct ChatTemplate {
     roles: BTreeMap<String, String>,
     /// Further variables, by name.
     options: serde_json::Map<String, serde_json::Value>,
+    /// The assistant's opening follows the turns, for its answer.
+    opens_answer: bool,
 }
 
 impl ChatTemplate {
@@ -52,7 +54,14 @@ impl ChatTemplate {
     fn with_roles(source: &str, roles: BTreeMap<String, String>) -> Result<Self, llm::Error> {
         let environment = template::compiled(source)?;
         let (source, marks) = (source.to_owned(), Marks::of(source));
-        Ok(Self { environment, source, marks, roles, options: serde_json::Map::new() })
+        let options = serde_json::Map::new();
+        Ok(Self { environment, source, marks, roles, options, opens_answer: true })
+    }
+
+    /// This template for whole conversations, which no answer follows.
+    #[must_use]
+    pub fn for_whole_chats(self) -> Self {
+        Self { opens_answer: false, ..self }
     }
 
     /// This template with further variables (`{"enable_thinking": false}`); `null` adds none.
@@ -93,8 +102,11 @@ impl ChatTemplate {
         protect: impl Fn(&str) -> String,
     ) -> Result<String, llm::Error> {
         let mut rendered = template::render(self, chat, contents)?;
-        let asked = chat.thought.is_some().then(Marks::fallback);
-        if let Some(marks) = self.marks.or(asked) {
+        if !self.opens_answer {
+            return Ok(rendered);
+        }
+        let fallback = chat.thought.is_some().then(Marks::fallback);
+        if let Some(marks) = self.marks.or(fallback) {
             marks.write(&mut rendered, chat.thought.as_ref(), protect);
         }
         Ok(rendered)
@@ -135,8 +147,12 @@ pub fn encode(
     let contents: Vec<String> = chat.messages().iter().map(|turn| guard.protect(&turn.content)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template.opened(chat, &contents, |thought| guard.protect(thought))?;
-    let (whole, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
-    tokenizer.encode_rendered(&whole, &breaks).map_err(failed)
+    let (text, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
+    let mut ids = tokenizer.encode_rendered(&text, &breaks).map_err(failed)?;
+    if chat.tokenized_as_text {
+        ids.splice(..0, tokenizer.added_bos());
+    }
+    Ok(ids)
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ struct Compiled {
 
 /// Reads a form; `None` for free text.
 fn compile(form: &ResponseFormat) -> Result<Option<Compiled>, Error> {
-    let whole = |pattern: Pattern| Compiled {
+    let of_pattern = |pattern: Pattern| Compiled {
         grammar: TopLevelGrammar::from_lark(lark::whole(&pattern)),
         shortest: pattern.shortest(),
         texts: Vec::new(),
@@ -102,11 +102,11 @@ fn compile(form: &ResponseFormat) -> Result<Option<Compiled>, Error> {
     Ok(Some(match form {
         ResponseFormat::Text => return Ok(None),
         ResponseFormat::Json { schema, texts } => json(schema, texts)?,
-        ResponseFormat::Regex(source) => whole(Pattern::new(source).map_err(Error::Form)?),
+        ResponseFormat::Regex(source) => of_pattern(Pattern::new(source).map_err(Error::Form)?),
         ResponseFormat::Choice(choices) if choices.is_empty() => {
             return Err(Error::Form("there is nothing to choose from".into()));
         }
-        ResponseFormat::Choice(choices) => whole(Pattern::literals(choices).map_err(Error::Form)?),
+        ResponseFormat::Choice(choices) => of_pattern(Pattern::literals(choices).map_err(Error::Form)?),
         ResponseFormat::Layout { layout, texts } => {
             let part = layout::part(layout, texts).map_err(Error::Form)?;
             let grammar = TopLevelGrammar::from_lark(lark::layout(&part));
@@ -204,9 +204,9 @@ impl Grammar {
             return Ok(());
         }
         self.matcher.rollback(n).map_err(|e| failed(&e))?;
-        let kept = self.starts.len() - n;
-        self.answer.truncate(self.starts[kept]);
-        self.starts.truncate(kept);
+        let n_left = self.starts.len() - n;
+        self.answer.truncate(self.starts[n_left]);
+        self.starts.truncate(n_left);
         Ok(())
     }
 
@@ -255,11 +255,11 @@ impl Grammar {
     #[must_use]
     pub fn copied(&self, n: usize) -> Vec<u32> {
         let Some(content) = open_string(&self.answer) else { return Vec::new() };
-        let Some(rest) = self.texts.iter().find_map(|text| text.following(content)) else {
+        let Some(tail) = self.texts.iter().find_map(|text| text.following(content)) else {
             return Vec::new();
         };
         // A token is seldom longer; the text beyond is not guessed.
-        let mut tokens = self.tokens(&rest[..rest.len().min(n * 12)]);
+        let mut tokens = self.tokens(&tail[..tail.len().min(n * 12)]);
         tokens.truncate(n);
         tokens
     }
@@ -271,10 +271,10 @@ impl Grammar {
 
 /// The content so far of the quoted text that an unfinished answer ends in.
 fn open_string(answer: &[u8]) -> Option<&[u8]> {
-    let mut rest = answer;
+    let mut tail = answer;
     loop {
-        let quote = rest.iter().position(|&byte| byte == b'"')?;
-        let content = &rest[quote + 1..];
+        let quote = tail.iter().position(|&byte| byte == b'"')?;
+        let content = &tail[quote + 1..];
         let mut is_escaped = false;
         let end = content.iter().position(|&byte| {
             let ends = byte == b'"' && !is_escaped;
@@ -282,7 +282,7 @@ fn open_string(answer: &[u8]) -> Option<&[u8]> {
             ends
         });
         let Some(end) = end else { return Some(content) };
-        rest = &content[end + 1..];
+        tail = &content[end + 1..];
     }
 }
 

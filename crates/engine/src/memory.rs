@@ -125,10 +125,10 @@ impl Need {
         let rows = 2 * limits.rows * widest;
         let (mut on_each, mut cache_on_each) = ([None; cuda::MOST_CARDS], [None; cuda::MOST_CARDS]);
         for n in cuda::SharedHeads::from(sizes).possible_cards() {
-            let own = |attention: AttentionSizes| {
+            let share = |attention: AttentionSizes| {
                 attention.cached() / attention.n_kv_heads.max(1) * (attention.n_kv_heads / n).max(1)
             };
-            let own_cache = of_position(sizes.attentions().map(own).sum());
+            let own_cache = of_position(sizes.attentions().map(share).sum());
             let beside = if n == 1 { 0 } else { table - table / n + rows };
             on_each[n - 1] = Some(weights / n + own_cache + states / n + steps + beside);
             cache_on_each[n - 1] = Some(own_cache);
@@ -181,8 +181,8 @@ const LEAST_TOKENS: usize = 512;
 
 /// Prompt tokens of a step on a GPU, to be tried in order: the most first.
 pub fn step_tokens(options: &Options) -> impl Iterator<Item = usize> {
-    let asked = options.step_tokens.max(1);
-    std::iter::successors(Some(asked), |&n| (n > LEAST_TOKENS).then(|| (n / 2).max(LEAST_TOKENS)))
+    let most = options.step_tokens.max(1);
+    std::iter::successors(Some(most), |&n| (n > LEAST_TOKENS).then(|| (n / 2).max(LEAST_TOKENS)))
 }
 
 /// The largest step with so many prompt tokens: each sequence adds one token of an answer at least, and

@@ -128,8 +128,8 @@ impl Radix {
         let mut found = Match::default();
         let mut at = ROOT;
         loop {
-            let rest = &tokens[found.path.len() * BLOCK..];
-            let best = self.longest_child(at, variant, rest);
+            let tail = &tokens[found.path.len() * BLOCK..];
+            let best = self.longest_child(at, variant, tail);
             match best {
                 Some((child, BLOCK)) => {
                     found.path.push(child);
@@ -145,18 +145,18 @@ impl Radix {
 
     /// The child that shares most tokens with `rest`, the one with the lowest id among equals, and the number
     /// of shared tokens. The cost is that of a lookup among its siblings, logarithmic in their number.
-    fn longest_child(&self, parent: NodeId, variant: Variant, rest: &[u32]) -> Option<(NodeId, usize)> {
+    fn longest_child(&self, parent: NodeId, variant: Variant, tail: &[u32]) -> Option<(NodeId, usize)> {
         let children = &self.nodes[parent as usize].children;
-        let rest = &rest[..rest.len().min(BLOCK)];
-        let shared = |((own, tokens), _): &(Key, NodeId)| {
-            let tokens = tokens.iter().filter(|_| *own == variant);
-            tokens.zip(rest).take_while(|(a, b)| a == b).count()
+        let tail = &tail[..tail.len().min(BLOCK)];
+        let shared = |((key, tokens), _): &(Key, NodeId)| {
+            let tokens = tokens.iter().filter(|_| *key == variant);
+            tokens.zip(tail).take_while(|(a, b)| a == b).count()
         };
         let place = |tokens: &[u32]| ((variant, tokens.to_vec()), NodeId::MIN);
         // The longest common prefix is that of a neighbour of the tokens' place in the order.
-        let neighbours = [children.range(..place(rest)).next_back(), children.range(place(rest)..).next()];
+        let neighbours = [children.range(..place(tail)).next_back(), children.range(place(tail)..).next()];
         let n = neighbours.into_iter().flatten().map(shared).max().filter(|&n| n > 0)?;
-        let alike = children.range(place(&rest[..n])..).take_while(|child| shared(child) == n);
+        let alike = children.range(place(&tail[..n])..).take_while(|child| shared(child) == n);
         alike.map(|(_, id)| (*id, n)).min()
     }
 
@@ -232,8 +232,8 @@ impl Radix {
             let &(_, _, id) = self.evictable.first()?;
             self.evict(id);
         }
-        let rest = self.free.len() - n;
-        Some(self.free.split_off(rest))
+        let n_left = self.free.len() - n;
+        Some(self.free.split_off(n_left))
     }
 
     /// Removes a leaf that only the caller has locked, because its tokens will not be computed. Frees its
@@ -368,7 +368,7 @@ impl Radix {
     }
 
     fn check_node(&self, id: NodeId, node: &Node) -> Result<(), String> {
-        let fail = |what: &str| Err(format!("node {id} {what}"));
+        let fail = |reason: &str| Err(format!("node {id} {reason}"));
         let parent = &self.nodes[node.parent as usize];
         if node.tokens.is_empty() || node.tokens.len() > BLOCK || node.n_ready > node.tokens.len() {
             return fail("holds an impossible number of tokens");

@@ -197,8 +197,8 @@ fn files_in(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
 /// Removes the least recently used prefixes until all files of a folder together take at most so many bytes.
 fn remove_oldest(folder: &Path, most: u64) -> io::Result<()> {
     let mut found = Vec::new();
-    for (path, there) in files_in(folder)?.into_iter().filter(|(_, there)| there.is_file()) {
-        found.push((there.modified()?, there.len(), path));
+    for (path, metadata) in files_in(folder)?.into_iter().filter(|(_, metadata)| metadata.is_file()) {
+        found.push((metadata.modified()?, metadata.len(), path));
     }
     found.sort();
     let mut total: u64 = found.iter().map(|(_, n_bytes, _)| n_bytes).sum();

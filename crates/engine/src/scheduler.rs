@@ -181,7 +181,7 @@ impl Scheduler {
         let mut batch = Batch { state_copies: std::mem::take(&mut self.snapshots), ..Batch::default() };
         let alone = self.reads_first_alone();
         let mut budget = self.budget();
-        let (mut rows, mut wanted) = (self.limits.max_rows, self.limits.max_logits);
+        let (mut rows, mut logits) = (self.limits.max_rows, self.limits.max_logits);
         let mut order: Vec<usize> = (0..self.running.len()).collect();
         order.sort_by_key(|&i| {
             let sequence = &self.running[i];
@@ -199,12 +199,12 @@ impl Scheduler {
             let sequence = &self.running[i];
             let pending = sequence.n_pending();
             let n = if sequence.is_answering() { pending } else { pending.min(budget) };
-            let n = n.min(rows).min(sequence.n_before_logits().saturating_add(wanted));
+            let n = n.min(rows).min(sequence.n_before_logits().saturating_add(logits));
             let n = n.min(sequence.n_before_snapshot());
             budget = budget.saturating_sub(n);
             if n > 0 {
                 let chunk = chunk(sequence, n);
-                (rows, wanted) = (rows - n, wanted - chunk.n_logits());
+                (rows, logits) = (rows - n, logits - chunk.n_logits());
                 batch.chunks.push(chunk);
             }
         }
@@ -254,12 +254,12 @@ impl Scheduler {
         let held = nodes(&known);
         self.radix.lock(&held);
         let n_shared = known.path.len();
-        let Some(own) = self.radix.allocate(request.n_blocks() - n_shared) else {
+        let Some(new) = self.radix.allocate(request.n_blocks() - n_shared) else {
             self.radix.unlock(&held);
             return None;
         };
         let mut blocks: Vec<u32> = known.path.iter().map(|&id| self.radix.block(id)).collect();
-        blocks.extend(own);
+        blocks.extend(new);
         let mut sequence = Sequence {
             id: request.id,
             rank: request.rank,
@@ -299,8 +299,8 @@ impl Scheduler {
         if sequence.is_answering() {
             return true; // its prompt's blocks are locked as long as it runs
         }
-        let whole = |&id: &u32| self.radix.n_ready(id) == BLOCK;
-        sequence.path[..sequence.n_shared].iter().rev().all(whole)
+        let is_full = |&id: &u32| self.radix.n_ready(id) == BLOCK;
+        sequence.path[..sequence.n_shared].iter().rev().all(is_full)
             && sequence.fork.is_none_or(|fork| self.radix.n_ready(fork.from) >= fork.n_tokens)
             && self.has_its_state(sequence)
     }
@@ -418,15 +418,15 @@ impl Scheduler {
             return true;
         }
         let sequence = &self.running[at];
-        let own = &sequence.path[sequence.n_shared..];
-        let n_ready = own.iter().take_while(|&&node| self.radix.is_ready(node)).count();
-        if !own[n_ready..].iter().all(|&node| self.radix.is_own(node)) || self.is_waited_for(sequence) {
+        let unshared = &sequence.path[sequence.n_shared..];
+        let n_ready = unshared.iter().take_while(|&&node| self.radix.is_ready(node)).count();
+        if !unshared[n_ready..].iter().all(|&node| self.radix.is_own(node)) || self.is_waited_for(sequence) {
             return false;
         }
         let mut sequence = self.running.remove(at);
-        let (kept, unready) = sequence.path.split_at(sequence.n_shared + n_ready);
+        let (ready, unready) = sequence.path.split_at(sequence.n_shared + n_ready);
         unready.iter().rev().for_each(|&node| self.radix.remove(node));
-        self.radix.unlock(kept);
+        self.radix.unlock(ready);
         if let Some(fork) = sequence.fork {
             self.radix.unlock(&[fork.from]);
         }

@@ -13,7 +13,7 @@ const MAX_IDLE_TURNS: u32 = 100_000;
 /// Runs `work` on this thread while the other threads of its pool keep looking for pieces of it. Outside a
 /// pool it just runs `work`.
 pub fn spin_workers<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    let Some(here) = rayon::current_thread_index().filter(|_| rayon::current_num_threads() > 1) else {
+    let Some(thread) = rayon::current_thread_index().filter(|_| rayon::current_num_threads() > 1) else {
         return work();
     };
     let over = AtomicBool::new(false);
@@ -22,7 +22,7 @@ pub fn spin_workers<R: Send>(work: impl FnOnce() -> R + Send) -> R {
         scope.spawn_broadcast(move |_, context| {
             // This thread gets a share too, and starts on it when it waits for a piece of the work.
             let mut n_idle = 0;
-            while context.index() != here && !over.load(Ordering::Acquire) && n_idle < MAX_IDLE_TURNS {
+            while context.index() != thread && !over.load(Ordering::Acquire) && n_idle < MAX_IDLE_TURNS {
                 if rayon::yield_now() == Some(Yield::Executed) {
                     n_idle = 0;
                 } else {

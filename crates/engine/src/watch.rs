@@ -3,12 +3,11 @@
 //! callers must notice.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::llm::{self, Confirmed};
 
@@ -77,12 +76,12 @@ impl StepWatch {
     /// Records the start of a step of so many requests and token rows.
     pub fn begin(&self, n_requests: usize, n_rows: usize) {
         let (begun, waited) = (Instant::now(), Duration::ZERO);
-        self.state().current = Some(Current { begun, seen: begun, waited, n_requests, n_rows });
+        self.state.lock().current = Some(Current { begun, seen: begun, waited, n_requests, n_rows });
     }
 
     /// Records the end of the step.
     pub fn end(&self) {
-        let state = &mut *self.state();
+        let state = &mut *self.state.lock();
         let Some(Current { begun, n_rows, .. }) = state.current.take() else { return };
         state.n_steps += 1;
         if state.n_steps > UNMEASURED {
@@ -97,7 +96,7 @@ impl StepWatch {
     /// [`llm::Error::Stopped`] when the current step takes [`TIMES`] times its expected time.
     pub fn check(&self) -> Result<(), llm::Error> {
         let Some(least) = self.least else { return Ok(()) };
-        let state = &mut *self.state();
+        let state = &mut *self.state.lock();
         let Some(current) = &mut state.current else { return Ok(()) };
         let now = Instant::now();
         current.waited += (now - current.seen).min(MOST_OF_A_LOOK);
@@ -137,10 +136,6 @@ impl StepWatch {
     pub fn confirmed(&self) -> Confirmed {
         let differs = self.differs.load(Ordering::Relaxed);
         Confirmed { n: self.n_confirmed.load(Ordering::Relaxed), differs }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

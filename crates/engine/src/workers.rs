@@ -5,13 +5,15 @@ use std::{
     collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc::{Sender, channel},
     },
     thread::JoinHandle,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     device::Device,
@@ -145,7 +147,7 @@ impl Workers {
         let Submission { request, answer } = &mut submission;
         let prompt = &request.tokens[..request.n_prompt];
         let chosen = {
-            let mut router = self.router.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut router = self.router.lock();
             let variant = request.variant;
             answer.set_distinct(router.prefixes.entry(variant).or_default().add(prompt));
             router.choose(variant, prompt, &self.loads(), self.slack)

@@ -5,15 +5,17 @@ use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use crate::{
     digest,
+    engine::grammar,
     error::{Error, Result},
     hub::{self, Card},
     input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
+        method_file::MethodFile,
         registry::{self, Signed},
     },
     llm::CancellationToken,
-    models::{Models, adapter},
+    models::{Models, adapter, heads},
     prefixes, provenance,
     run::{
         self, Outcome, Progress, RunConfig, Selection, Shard, Silent, Task, Writing,
@@ -107,8 +109,8 @@ impl Input {
         let chunks = self.segments.chunks(AT_A_TIME).enumerate();
         chunks.map(|(chunk, some)| {
             let placed = some?.into_iter().enumerate();
-            let wanted = placed.filter(|(at, _)| units.wants(chunk * AT_A_TIME + at));
-            Ok(wanted.map(|(_, segment)| segment).collect())
+            let selected = placed.filter(|(at, _)| units.wants(chunk * AT_A_TIME + at));
+            Ok(selected.map(|(_, segment)| segment).collect())
         })
     }
 }
@@ -139,7 +141,12 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
 /// The judge of a specification, for any input with or without references.
 fn unchecked(spec: &Spec, has_references: bool) -> Result<Built> {
     let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-    Ok(tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?)
+    let built = tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?;
+    if let Some(form) = built.method_file().and_then(MethodFile::form) {
+        grammar::shortest(&form)
+            .map_err(|error| judges::setup::Error::Conflict(format!("`{}`: {error}", spec.judge.method)))?;
+    }
+    Ok(built)
 }
 
 /// A judge and its input, checked against each other. No model is loaded.
@@ -163,7 +170,7 @@ impl Evaluation {
     /// unless the folder holds a finished run.
     pub fn new(spec: Spec) -> Result<Self> {
         let input = Input::read(&spec)?;
-        let evaluation = Self::of(spec, input)?;
+        let evaluation = Self::from_input(spec, input)?;
         let folder = evaluation.spec.output.folder.as_ref();
         if !folder.is_some_and(|folder| folder.join(finish::VERDICTS).exists()) {
             evaluation.mixed_up.check()?;
@@ -176,8 +183,9 @@ impl Evaluation {
     /// # Errors
     /// The errors of [`Evaluation::new`].
     pub fn on(spec: Spec, segments: impl IntoIterator<Item = Segment>) -> Result<Self> {
-        let segments = Corpus::of(segments)?;
-        let evaluation = Self::of(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
+        let segments = Corpus::from_segments(segments)?;
+        let evaluation =
+            Self::from_input(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
         evaluation.mixed_up.check()?;
         Ok(evaluation)
     }
@@ -186,10 +194,11 @@ impl Evaluation {
     ///
     /// # Errors
     /// A method that does not exist or cannot judge the input.
-    pub fn of(spec: Spec, mut input: Input) -> Result<Self> {
+    pub fn from_input(spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
-        match built.method.reads {
+        heads::check(&spec.models, built.method().name, judge.head)?;
+        match built.method().reads {
             Reads::Translations => input::need_translations(&spec.input)?,
             Reads::SourcesOnly => {}
         }
@@ -201,7 +210,7 @@ impl Evaluation {
         let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
         let mut mixed_up = MixedUp::default();
         let is_checked =
-            spec.judge.language_check == LanguageCheck::On && built.method.reads == Reads::Translations;
+            spec.judge.language_check == LanguageCheck::On && built.method().reads == Reads::Translations;
         // A file is in one language, whatever is judged of it.
         for some in input.segments.chunks(AT_A_TIME).take_while(|_| is_checked) {
             some?.iter().for_each(|segment| mixed_up.add(segment));
@@ -361,7 +370,7 @@ const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-i
 /// Warning before a small model generates verdicts; `None` where the size is unknown.
 fn too_small(built: &Built, models: &Models) -> Option<String> {
     let card = hub::find(&models.model.name).ok()?;
-    registry::writes(built.method).then(|| small_writer(built.method.name, &card)).flatten()
+    registry::writes(&built.method()).then(|| small_writer(built.method().name, &card)).flatten()
 }
 
 /// Warning with the measured results of a generative method with this model, where the model is small.
@@ -385,11 +394,11 @@ fn small_writer(method: &str, card: &Card) -> Option<String> {
 /// Warning if a method made for a tuned model is used with one that is not; `None` where the model may be.
 fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
     let is_plain = hub::find(&models.model.name).is_ok() && adapter::named(spec).is_empty();
-    (registry::needs_tuning(built.method) && is_plain).then(|| {
+    (registry::needs_tuning(&built.method()) && is_plain).then(|| {
         format!(
             "`{}` reads the answers of a model that was tuned for it, and `{}` was not: its scores mean little\nhint: \
              an adapter that `scripts/tune/gmft_gpu.py` trains, or the method `gemba-mqm`; docs/tuning.md",
-            built.method.name, models.model.name
+            built.method().name, models.model.name
         )
     })
 }
@@ -421,14 +430,14 @@ pub fn signature(built: &Built, models: &Signature, sampling: &SamplingSpec) -> 
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&sampling.sampling()));
     // A method with an option for the temperature has signed it already.
-    let own = |name: &str| built.method.options.iter().any(|option| option.name == name);
+    let has_option = |name: &str| built.method().options.iter().any(|option| option.name == name);
     let sampling = sampling.fields().iter().fold(Signature::new(), |signature, (key, value)| {
-        let said = match key.as_str() {
-            "temp" => own("temperature"),
-            "top_p" => own("top-p"),
+        let is_stated = match key.as_str() {
+            "temp" => has_option("temperature"),
+            "top_p" => has_option("top-p"),
             _ => false,
         };
-        if said { signature } else { signature.with(key, value) }
+        if is_stated { signature } else { signature.with(key, value) }
     });
     let signature = method.followed_by(models).followed_by(&prompts).followed_by(&sampling);
     signature.with("v", env!("CARGO_PKG_VERSION"))

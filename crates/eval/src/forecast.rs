@@ -72,7 +72,7 @@ impl Forecast {
     ///
     /// # Errors
     /// A model that can neither be run nor pulled, and prompts that cannot be counted.
-    pub fn of(
+    pub fn new(
         evaluation: &Evaluation,
         invocation: &Invocation,
         (load, device_memory): (ModelLoader, Option<u64>),
@@ -126,7 +126,9 @@ impl Forecast {
             estimates.extend(card.as_ref().and_then(|card| on_a_gpu(card, spec, device_memory)));
         }
         match trial.seconds_left {
-            Some(seconds) if trial.kept < trial.groups => estimates.push(("time".to_owned(), time(seconds))),
+            Some(seconds) if trial.n_kept < trial.groups => {
+                estimates.push(("time".to_owned(), time(seconds)))
+            }
             Some(_) => estimates.push(("time".to_owned(), "everything is judged already".to_owned())),
             None if trial.is_cut => estimates.push(("time".to_owned(), format!("not known: {CUT}"))),
             None => {}
@@ -139,7 +141,7 @@ impl Forecast {
         let mut notes = plan.notes();
         notes.extend(evaluation.warnings(models));
         if trial.expected.is_some() {
-            notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
+            notes.push(format!("expected: {} of {} groups, scaled to all", trial.n_kept, trial.groups));
         }
         if trial.is_cut && trial.judged > 0 {
             notes.push(format!(
@@ -193,7 +195,7 @@ impl Forecast {
 /// Usual cost of a run, by recorded runs of its method; `None` where none was recorded.
 fn usual(evaluation: &Evaluation, plan: &Plan) -> Option<Amount> {
     let judge = &evaluation.judge;
-    Some(plan.usual(judge.calls().typical, judge.method.answer_tokens?))
+    Some(plan.usual(judge.calls().typical, judge.method().answer_tokens?))
 }
 
 /// The computed part of the expected tokens: prompts that share their beginnings are read once.

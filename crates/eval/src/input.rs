@@ -117,12 +117,14 @@ pub fn select_from<S: Segments + ?Sized>(
     let Some(n) = spec.subset else { return Ok(among) };
     let drawn = among.draw(segments, n, seed, grouping()?)?;
     let Drawn { documents, segments, left_out, .. } = drawn;
-    let whole = if segments > n {
+    let unit_note = if segments > n {
         format!(", not {n}, since this method judges whole documents")
     } else {
         String::new()
     };
-    notes.push(format!("the subset has {segments} segments of each system, in {documents} documents{whole}"));
+    notes.push(format!(
+        "the subset has {segments} segments of each system, in {documents} documents{unit_note}"
+    ));
     if left_out > 0 {
         let note = "documents were not in the draw, because some system did not translate them";
         notes.push(format!("{left_out} {note}"));

@@ -23,6 +23,7 @@ use crate::{
 pub mod adapter;
 pub mod gpu_check;
 pub mod gpu_memory;
+pub mod heads;
 mod settings;
 mod spread;
 
@@ -79,8 +80,8 @@ impl Models {
 
     /// Number of groups judged at the same time: `asked`, else enough to keep the devices busy.
     #[must_use]
-    pub fn jobs(&self, asked: Option<usize>) -> usize {
-        asked.unwrap_or_else(|| self.n_rows.max(JOBS))
+    pub fn jobs(&self, requested: Option<usize>) -> usize {
+        requested.unwrap_or_else(|| self.n_rows.max(JOBS))
     }
 
     /// The model that plays a role.
@@ -171,11 +172,11 @@ impl RoleAssignment {
 fn assignments(spec: &ModelSpec) -> Result<Vec<RoleAssignment>> {
     let mut assignments =
         vec![RoleAssignment { role: None, model: spec.model.clone(), adapter: spec.adapter.clone() }];
-    for (role, given) in &spec.roles {
+    for (role, model) in &spec.roles {
         if assignments.iter().any(|assignment| assignment.role == Some(*role)) {
             return Err(Error::RoleTwice(*role));
         }
-        let (model, adapter) = adapter::split(given);
+        let (model, adapter) = adapter::split(model);
         let (model, adapter) = (model.to_owned(), adapter.map(PathBuf::from));
         assignments.push(RoleAssignment { role: Some(*role), model, adapter });
     }
@@ -280,9 +281,9 @@ impl ModelEngine {
 /// A model by name and sha256, and its adapter's behind them.
 #[must_use]
 pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::AdapterFolder>) -> Model {
-    let with = |own: &str, part: fn(&adapter::AdapterFolder) -> &str| match adapter {
-        Some(found) => format!("{own}+{}", part(found)),
-        None => own.to_owned(),
+    let with = |name: &str, part: fn(&adapter::AdapterFolder) -> &str| match adapter {
+        Some(found) => format!("{name}+{}", part(found)),
+        None => name.to_owned(),
     };
     Model { name: with(name, |a| &a.name), sha256: with(sha256, |a| &a.sha256) }
 }
@@ -341,7 +342,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
     if path.exists() {
         plain(path)?;
         adapter::refuse_as_model(path)?;
-        let identity = Identity::of(path)?;
+        let identity = Identity::from_path(path)?;
         if identity.weights.is_dir() && !path.join("config.json").exists() {
             return Err(Error::NotAModel(name.to_owned()));
         }
@@ -357,7 +358,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
         return Err(Error::NoModel { name: name.to_owned(), hint: of_hub(name) });
     }
     let local = known(name)?.local()?;
-    let identity = Identity::of(&local.weights)?;
+    let identity = Identity::from_path(&local.weights)?;
     let mut found = of_card(&local.card, &identity, options)?;
     found.files.revision = local.revision;
     Ok(found)
@@ -366,13 +367,13 @@ fn locate(name: &str, options: Options) -> Result<Located> {
 /// Rejects a pipe or a device in place of a model, or in its folder, and a file without a size, such as
 /// `/proc/kmsg`: to read one may wait for ever.
 fn plain(path: &Path) -> Result<()> {
-    if std::fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == 0) {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
         return Err(Error::EmptyFile(path.into()));
     }
     let entries = if path.is_dir() { std::fs::read_dir(path).ok() } else { None };
     let inside = entries.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     for path in inside.chain([path.to_owned()]) {
-        if std::fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             return Err(Error::NotAFile(path));
         }
     }

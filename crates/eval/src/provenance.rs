@@ -12,7 +12,11 @@ use crate::{
     engine::Device,
     error::{Error, Result},
     hub,
-    judges::Built,
+    judges::{
+        Built,
+        method_file::{self, MethodFile},
+        prompt::InForce,
+    },
     models::{self, Models},
     run::{
         Copy, Origin,
@@ -33,6 +37,11 @@ const MOST_COPIED: u64 = 32 << 20;
 pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(Origin, Vec<Copy>)> {
     let mut copies = Vec::new();
     let mut materials = Vec::new();
+    if let (Some((path, _)), Some(method)) = (method_file::request(&spec.judge.method), built.method_file()) {
+        let (material, kept) = of_method(path, method);
+        materials.push(material);
+        copies.extend(kept);
+    }
     for (flag, path) in named(spec, built) {
         let (material, kept) = material(&flag, &path)?;
         materials.push(material);
@@ -45,7 +54,7 @@ pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(
         models: models.files.clone(),
         prompts: prompts
             .iter()
-            .map(|file| NamedHash { name: file.name.into(), sha256: file.sha256() })
+            .map(|file| NamedHash { name: file.name.to_string(), sha256: file.sha256() })
             .collect(),
         materials,
     };
@@ -80,7 +89,7 @@ fn named(spec: &Spec, built: &Built) -> Vec<(String, PathBuf)> {
     let mut named: Vec<(String, PathBuf)> =
         files(spec).into_iter().filter_map(|(option, path)| Some((option, path.clone()?))).collect();
     for (option, value) in options(&spec.judge.method) {
-        let choice = built.method.options.iter().find(|choice| choice.name == option.replace('_', "-"));
+        let choice = built.method().options.iter().find(|choice| choice.name == option.replace('_', "-"));
         let takes_file =
             choice.is_some_and(|choice| choice.values.contains(&"<file>") && !choice.values.contains(&value));
         if takes_file && Path::new(value).exists() {
@@ -101,13 +110,32 @@ pub fn files(spec: &Spec) -> [(String, &Option<PathBuf>); 3] {
     files.map(|(name, path)| (format!("--{name}"), path))
 }
 
-/// The options of `NAME:option=value,...`.
+/// The options of `NAME:option=value,...`, or of a method's file.
 pub fn options(request: &str) -> impl Iterator<Item = (&str, &str)> {
-    let options = request.split_once(':').map_or("", |(_, options)| options);
+    let of_name = || request.split_once(':').map_or("", |(_, options)| options);
+    let options = method_file::request(request).map_or_else(of_name, |(_, options)| options);
     options
         .split(',')
         .filter_map(|part| part.split_once('='))
         .map(|(name, value)| (name.trim(), value.trim()))
+}
+
+/// The name of the option for a method in `run.json`, where it is a file.
+pub const METHOD: &str = "--method";
+
+/// A method in a file, of whose folder only the files that it names are hashed and copied.
+#[must_use]
+pub fn of_method(path: &Path, method: &MethodFile) -> (Material, Vec<Copy>) {
+    let kept = kept_as(METHOD);
+    let files: BTreeMap<&str, &InForce> = method.files().iter().map(|file| (&*file.name, file)).collect();
+    let hashed: Vec<_> = files.iter().map(|(name, file)| (PathBuf::from(name), file.sha256())).collect();
+    let copy = |(name, file): (&&str, &&InForce)| Copy {
+        name: format!("{kept}/{name}"),
+        bytes: file.text.clone().into_bytes(),
+    };
+    let copies = files.iter().map(copy).collect();
+    let (given, sha256) = (path.display().to_string(), materials::sha256(&hashed));
+    (Material { flag: METHOD.into(), given, kept: Some(kept), sha256 }, copies)
 }
 
 /// A file or folder with its hash, and its copies where it is small enough.

@@ -73,7 +73,7 @@ fn in_order<T>(all: &mut [T], segment: impl Fn(&T) -> &Segment) {
 /// Warning about raters who saw another translation than most, as a sentence that ends in `what`, the
 /// treatment of their ratings; `None` if all saw the same.
 #[must_use]
-pub fn other_versions(path: &Path, annotations: &[Annotation], what: &str) -> Option<String> {
+pub fn other_versions(path: &Path, annotations: &[Annotation], noun: &str) -> Option<String> {
     let rated = rated(annotations);
     let mut others: Vec<&Annotation> = rated.iter().flat_map(Rated::others).collect();
     others.sort_by_key(|annotation| annotation.line);
@@ -85,7 +85,7 @@ pub fn other_versions(path: &Path, annotations: &[Annotation], what: &str) -> Op
         n => format!(" ({n} such ratings)"),
     };
     Some(format!(
-        "`{path}`{line}: rater `{rater}` saw another translation of {seg} by `{system}` than most raters{more}; {what}"
+        "`{path}`{line}: rater `{rater}` saw another translation of {seg} by `{system}` than most raters{more}; {noun}"
     ))
 }
 

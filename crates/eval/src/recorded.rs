@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     evaluation::Input,
     input,
-    judges::{Role, registry},
+    judges::{Role, method_file, registry},
     models::adapter,
     provenance,
     run::{RunFile, Selection, description::InputId, input as kept, materials},
@@ -88,8 +88,8 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
 #[must_use]
 pub fn located(run: &RunFile, models: &ModelSpec) -> ModelSpec {
     let found = |name: &str| {
-        let there = run.resolve(Path::new(name));
-        if there.exists() { there.display().to_string() } else { lasting(name) }
+        let path = run.resolve(Path::new(name));
+        if path.exists() { path.display().to_string() } else { lasting(name) }
     };
     mapped(models, found)
 }
@@ -175,13 +175,21 @@ fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Re
         materials::place(dir, material)?;
     }
     let mut copies = Vec::new();
-    for (option, given) in provenance::files(spec) {
-        let copy = |given: &PathBuf| copy_of(dir, run, &option, given, changes.allow_files);
-        copies.push(given.as_ref().map(copy).transpose()?);
+    for (option, path) in provenance::files(spec) {
+        let copy = |path: &PathBuf| copy_of(dir, run, &option, path, changes.allow_files);
+        copies.push(path.as_ref().map(copy).transpose()?);
     }
     let places = [&mut spec.judge.prompts, &mut spec.judge.shots, &mut spec.models.chat_template];
     places.into_iter().zip(copies).for_each(|(place, copy)| *place = copy);
     let request = spec.judge.method.clone();
+    if let Some((path, options)) = method_file::request(&request) {
+        let at = copy_of(dir, run, provenance::METHOD, path, changes.allow_files)?;
+        let is_copy = at.is_dir() && path.extension().is_some_and(|ending| ending == "toml");
+        let file = if is_copy { path.file_name().map_or(at.clone(), |name| at.join(name)) } else { at };
+        let file = if file.is_dir() { file.join(method_file::FILE) } else { file };
+        spec.judge.method = format!("{}:{options}", std::path::absolute(&file)?.display());
+        return Ok(());
+    }
     let mut method = request.clone();
     for (name, value) in provenance::options(&request).filter(|(name, value)| is_file(&request, name, value))
     {
@@ -205,13 +213,14 @@ fn is_file(request: &str, option: &str, value: &str) -> bool {
 
 /// The copy of a file that a flag or an option names, or the path of the file itself where that is allowed. A
 /// name that does not exist is left unchanged: some options take one instead of a file.
-fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool) -> Result<PathBuf> {
+fn copy_of(dir: &Path, run: &RunFile, flag: &str, path: &Path, is_allowed: bool) -> Result<PathBuf> {
     if let Some(copy) = materials::copy_of(dir, run, flag)? {
         return Ok(copy);
     }
-    let there = Some(run.resolve(given)).filter(|there| there.exists()).unwrap_or_else(|| given.into());
-    if is_allowed || !there.exists() {
-        return Ok(there);
+    let resolved =
+        Some(run.resolve(path)).filter(|resolved| resolved.exists()).unwrap_or_else(|| path.into());
+    if is_allowed || !resolved.exists() {
+        return Ok(resolved);
     }
-    Err(Error::NoCopy { folder: dir.into(), file: there, option: flag.to_owned() })
+    Err(Error::NoCopy { folder: dir.into(), file: resolved, option: flag.to_owned() })
 }

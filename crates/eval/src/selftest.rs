@@ -142,8 +142,8 @@ pub fn difference(recorded: &str, found: &[Line]) -> Option<Difference> {
 
 fn differs(recorded: &Line, found: &Line) -> Option<Difference> {
     let segment = recorded.segment;
-    let differ = |what: &str, expected: String, found: String| {
-        (expected != found).then(|| Difference { segment, what: what.into(), expected, found })
+    let differ = |field: &str, expected: String, found: String| {
+        (expected != found).then(|| Difference { segment, what: field.into(), expected, found })
     };
     let shown = |value: Option<&f64>| value.map_or_else(|| "none".to_owned(), f64::to_string);
     // The first token that differs is nearer to the cause than the verdict that follows from it.

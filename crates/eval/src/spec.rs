@@ -115,8 +115,8 @@ impl FromStr for Pair {
 impl TryFrom<String> for Pair {
     type Error = lang::Error;
 
-    fn try_from(given: String) -> Result<Self, lang::Error> {
-        given.parse()
+    fn try_from(text: String) -> Result<Self, lang::Error> {
+        text.parse()
     }
 }
 
@@ -131,10 +131,13 @@ impl From<Pair> for String {
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Judge"))]
 pub struct JudgeSpec {
-    /// The judging method (see `tribunal methods list`)
-    #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_METHOD, value_name = "NAME[:option=value,...]"))]
+    /// The judging method (see `tribunal methods list`), or the file or folder of one
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, default_value = DEFAULT_METHOD, value_name = "NAME|PATH[:option=value,...]")
+    )]
     pub method: String,
-    /// What one prompt shows: seg, doc or 5doc; default: the method's own
+    /// Unit of a prompt: seg, doc or 5doc; default: the method's own
     #[cfg_attr(feature = "clap", arg(long))]
     pub granularity: Option<Granularity>,
     /// Prompts and parsing: paper (as printed), code (as released), or strict (the paper's, constrained
@@ -324,12 +327,13 @@ impl FromStr for DeviceRequest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = |list: &str| list.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+        let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        let numbers = |list: &str| list.split(',').map(number).collect::<Option<Vec<usize>>>();
         match text {
             "auto" => Some(Self::Auto),
             "cpu" => Some(Self::Cpu),
             "cuda" => Some(Self::Cuda),
-            _ => text.strip_prefix("cuda:").and_then(|list| numbers(list).ok()).map(Self::Gpus),
+            _ => text.strip_prefix("cuda:").and_then(numbers).map(Self::Gpus),
         }
         .ok_or_else(|| "it must be auto, cpu, cuda, cuda:N or cuda:N,M".into())
     }
@@ -527,7 +531,7 @@ mod tests {
         for right in ["auto", "cpu", "cuda", "cuda:3", "cuda:0,2"] {
             assert_eq!(right.parse().map(|device: DeviceRequest| device.to_string()).as_deref(), Ok(right));
         }
-        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "CUDA"] {
+        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "cuda:+1", "CUDA"] {
             assert!(wrong.parse::<DeviceRequest>().is_err(), "{wrong}");
         }
     }

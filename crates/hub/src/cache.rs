@@ -64,7 +64,7 @@ impl Card {
         if model.is_none() {
             self.check_complete(&snapshot)?;
         }
-        let identity = Identity::of(model.as_deref().unwrap_or(&snapshot))?;
+        let identity = Identity::from_path(model.as_deref().unwrap_or(&snapshot))?;
         Ok(Some(Local {
             card: self.clone(),
             folder: snapshot.clone(),
@@ -77,8 +77,8 @@ impl Card {
         }))
     }
 
-    fn broken(&self, snapshot: &Path, what: String) -> Error {
-        Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), what }
+    fn broken(&self, snapshot: &Path, complaint: String) -> Error {
+        Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), problem: complaint }
     }
 
     /// The files of a snapshot in a folder and its subfolders. Links lead to files of the same cache, whose

@@ -64,7 +64,7 @@ impl Hashes {
     /// [`Error::Io`] when the file cannot be read, or changes while it is being read.
     pub fn stamped(&self, path: &Path) -> Result<(String, Stamp), Error> {
         let mut file = File::open(path).map_err(Error::io("open", path))?;
-        let stamp = Stamp::of(&file).map_err(Error::io("read", path))?;
+        let stamp = Stamp::from_file(&file).map_err(Error::io("read", path))?;
         let Some((memory, key)) = self.memory.as_ref().zip(key(path)) else {
             let sha256 = digest::sha256_of_file(&mut file, path, &mut |_| ())?;
             return unchanged(&file, path, stamp).map(|stamp| (sha256, stamp));
@@ -94,7 +94,7 @@ impl Remembered {
 
 /// The stamp of a file, which must be equal before the first byte is read and after the last.
 fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp, Error> {
-    let after = Stamp::of(file).map_err(Error::io("read", path))?;
+    let after = Stamp::from_file(file).map_err(Error::io("read", path))?;
     if after == before {
         return Ok(before);
     }
@@ -130,7 +130,7 @@ impl Draft {
         let home = memory.parent()?;
         fs::create_dir_all(home).ok()?;
         let file = NamedTempFile::with_prefix_in(".hashes.", home).ok()?;
-        let began = Stamp::of(file.as_file()).ok()?.modified;
+        let began = Stamp::from_file(file.as_file()).ok()?.modified;
         Some(Self { file, began })
     }
 
@@ -194,7 +194,7 @@ mod tests {
         let hashes = at_once(home.path());
         hashes.sha256(&file).unwrap();
         // The clock of the file system may tick slowly.
-        let changed = || Stamp::of(&File::open(&file).unwrap()).unwrap().changed;
+        let changed = || Stamp::from_file(&File::open(&file).unwrap()).unwrap().changed;
         let before = changed();
         while changed() == before {
             fs::write(&file, "two").unwrap();

@@ -214,7 +214,7 @@ impl Card {
 /// # Errors
 /// [`Error::Io`].
 pub fn fingerprint(path: &Path) -> Result<String, Error> {
-    Ok(Identity::of(path)?.fingerprint())
+    Ok(Identity::from_path(path)?.fingerprint())
 }
 
 /// The identity of a model by its files.
@@ -238,7 +238,7 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has
     /// several.
-    pub fn of(path: &Path) -> Result<Self, Error> {
+    pub fn from_path(path: &Path) -> Result<Self, Error> {
         let hashes = hashes();
         let file = if path.is_dir() { gguf::only_model(path)? } else { Some(path.into()) };
         let mut stamps = Vec::new();
@@ -309,8 +309,8 @@ impl Identity {
     /// Returns true if the card pins these weights, or was pulled as these files.
     #[must_use]
     pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
-        let own = || self.files.iter().map(|(_, sha256)| sha256.as_str());
-        let is_pinned = card.weight_pins().is_some_and(|pins| own().eq(pins));
+        let hashes = || self.files.iter().map(|(_, sha256)| sha256.as_str());
+        let is_pinned = card.weight_pins().is_some_and(|pins| hashes().eq(pins));
         is_pinned || home.is_some_and(|home| self.was_pulled(card, home))
     }
 
@@ -355,8 +355,8 @@ fn files_read(
 ) -> Result<Vec<(String, String)>, Error> {
     let mut names = shards::weight_files(folder);
     names.extend(READ.map(str::to_owned));
-    let there = names.into_iter().filter(|name| folder.join(name).is_file());
-    there.map(|name| Ok((name.clone(), sha256(&name)?))).collect()
+    let names = names.into_iter().filter(|name| folder.join(name).is_file());
+    names.map(|name| Ok((name.clone(), sha256(&name)?))).collect()
 }
 
 /// Returns true if the path stays inside the folder it is joined to.

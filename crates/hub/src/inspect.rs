@@ -55,22 +55,22 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
     paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
     paths.extend(gguf::models(folder)?);
     paths.sort();
-    let mut whole = Description::default();
+    let mut description = Description::default();
     for path in &paths {
         let one = describe(path)?;
-        whole.format = one.format;
-        whole.files.extend(one.files);
-        whole.size += one.size;
-        whole.metadata.extend(one.metadata);
+        description.format = one.format;
+        description.files.extend(one.files);
+        description.size += one.size;
+        description.metadata.extend(one.metadata);
         for (dtype, (n_tensors, n_weights)) in one.tensors {
-            let sum = whole.tensors.entry(dtype).or_default();
+            let sum = description.tensors.entry(dtype).or_default();
             *sum = (sum.0 + n_tensors, sum.1.saturating_add(n_weights));
         }
     }
     if paths.is_empty() {
         Err(unreadable(folder, "the folder has no .gguf or .safetensors file"))
     } else {
-        Ok(whole)
+        Ok(description)
     }
 }
 

@@ -189,10 +189,10 @@ pub enum Error {
     )]
     NotCached { name: String, folder: PathBuf, cache: PathBuf },
     #[error(
-        "the hub's cache has `{name}` in `{}`, but {what}\nhint: download it again on a connected machine: `hf download {}`",
+        "the hub's cache has `{name}` in `{}`, but {problem}\nhint: download it again on a connected machine: `hf download {}`",
         snapshot.display(), repository(name)
     )]
-    Cached { name: String, snapshot: PathBuf, what: String },
+    Cached { name: String, snapshot: PathBuf, problem: String },
     #[error(
         "`{name}` {reason}\nhint: `hf:{}:QUANT`, where QUANT is a part of one file's name (`Q4_K_M`)",
         repository(name)
@@ -287,17 +287,17 @@ pub fn find(name: &str) -> Result<Card, Error> {
     if let Some(repository) = name.strip_prefix("hf:") {
         return Card::from_repository(name, repository);
     }
-    let wanted = name.to_lowercase().replace('_', "-");
-    match shelf::CARDS.iter().find(|(known, _)| *known == wanted) {
+    let normal = name.to_lowercase().replace('_', "-");
+    match shelf::CARDS.iter().find(|(known, _)| *known == normal) {
         Some((known, text)) => Card::parse(known, text),
-        None => Err(Error::Unknown { name: name.into(), hint: nearest(&wanted) }),
+        None => Err(Error::Unknown { name: name.into(), hint: nearest(&normal) }),
     }
 }
 
-/// The names that look most like `wanted`, as a hint.
-fn nearest(wanted: &str) -> String {
+/// The names that look most like `unknown`, as a hint.
+fn nearest(unknown: &str) -> String {
     let mut near: Vec<_> =
-        shelf::CARDS.iter().map(|(name, _)| (strsim::jaro_winkler(wanted, name), *name)).collect();
+        shelf::CARDS.iter().map(|(name, _)| (strsim::jaro_winkler(unknown, name), *name)).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     let near: Vec<_> =
         near.iter().take(3).filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| *name).collect();
@@ -326,7 +326,7 @@ impl Card {
         };
         let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
         let plain = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
-        let owned = repository.split_once('/').is_some_and(|(owner, rest)| plain(owner) && plain(rest));
+        let owned = repository.split_once('/').is_some_and(|(owner, repo)| plain(owner) && plain(repo));
         let is_plain = owned && plain(revision) && quant.is_none_or(plain);
         if !is_plain || [repository, revision].iter().any(|s| s.contains("..")) {
             let hint =

@@ -164,7 +164,7 @@ fn clear(folder: &Path) -> Result<(), Error> {
 }
 
 /// Returns true if pip could not reach the index: its last message is then that there is no such package.
-fn is_offline(said: &str) -> bool {
+fn is_offline(stderr: &str) -> bool {
     [
         "Failed to establish a new connection",
         "Temporary failure in name resolution",
@@ -175,7 +175,7 @@ fn is_offline(said: &str) -> bool {
         "ConnectTimeoutError",
     ]
     .iter()
-    .any(|sign| said.contains(sign))
+    .any(|sign| stderr.contains(sign))
 }
 
 fn pip_download(package: &str, version: &str, folder: &Path) -> Result<PathBuf, String> {
@@ -188,13 +188,13 @@ fn pip_download(package: &str, version: &str, folder: &Path) -> Result<PathBuf, 
         .output()
         .map_err(|e| format!("cannot start `{PYTHON}`: {e}; hint: install Python 3 with pip"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        if is_offline(&said) {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if is_offline(&stderr) {
             return Err("the package index cannot be reached; hint: check the network, a proxy, or pip's \
                         `index-url`; what is already here is kept"
                 .into());
         }
-        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
+        let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
         return Err(format!("`{PYTHON} -m pip download {package}=={version}` failed: {}", last.trim()));
     }
     let entries = fs::read_dir(folder).map_err(|e| e.to_string())?;

@@ -106,7 +106,7 @@ impl Drop for Lock {
 
 fn lock(folder: &Path) -> Result<Lock, Error> {
     let path = folder.join(".lock");
-    if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
+    if fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
         let cause = io::Error::other("it is not a plain file; delete it");
         return Err(Error::Io { action: "lock", path, cause });
     }
@@ -196,8 +196,8 @@ fn kept(item: &Item, folder: &Path) -> Result<Option<Received>, Error> {
 }
 
 fn wanted_bytes(item: &Item, folder: &Path) -> u64 {
-    let there = fs::metadata(partial_path(item, folder)).map_or(0, |m| m.len());
-    item.size.unwrap_or(0).saturating_sub(there)
+    let n_partial = fs::metadata(partial_path(item, folder)).map_or(0, |m| m.len());
+    item.size.unwrap_or(0).saturating_sub(n_partial)
 }
 
 /// Path of the partial file. It contains the expected hash, so that bytes of two versions never mix.
@@ -245,9 +245,9 @@ fn resumed(partial: &Path, item: &Item) -> Result<Hashing<fs::File>, Error> {
     let mut options = fs::OpenOptions::new();
     let file =
         options.read(true).append(true).create(true).open(partial).map_err(Error::io("open", partial))?;
-    let there = file.metadata().map_err(Error::io("read", partial))?.len();
+    let n_partial = file.metadata().map_err(Error::io("read", partial))?.len();
     // Without a hash, the version of the partial bytes is unknown.
-    if item.sha256.is_none() || item.size.is_some_and(|size| there > size) {
+    if item.sha256.is_none() || item.size.is_some_and(|size| n_partial > size) {
         file.set_len(0).map_err(Error::io("write", partial))?;
     }
     let mut beginning = file.try_clone().map_err(Error::io("open", partial))?;

@@ -191,12 +191,12 @@ fn a_card_of_a_gguf_model_in_parts_names_them_all() {
     assert_eq!(local.weights, folder.join(names[0]));
     assert!(local.is_pinned);
     for given in [folder.clone(), folder.join(names[0]), folder.join(names[1])] {
-        let identity = Identity::of(&given).unwrap();
+        let identity = Identity::from_path(&given).unwrap();
         assert_eq!((&identity.sha256, &identity.weights), (&local.sha256, &local.weights));
         assert!(identity.is_of(&card, None));
     }
     write(names[1], "other");
-    assert!(!Identity::of(&folder).unwrap().is_of(&card, None), "one part is another");
+    assert!(!Identity::from_path(&folder).unwrap().is_of(&card, None), "one part is another");
     assert!(matches!(card.local_in(home.path()), Err(Error::Changed { .. })));
     std::fs::remove_file(folder.join(names[1])).unwrap();
     assert!(matches!(card.local_in(home.path()), Err(Error::NotPulled { .. })));

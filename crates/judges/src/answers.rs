@@ -14,6 +14,8 @@ pub mod rating;
 
 pub mod chances;
 
+pub mod fields;
+
 /// A JSON form with spans of these texts, given by their names; those of an empty text are taken out of the
 /// schema.
 #[must_use]
@@ -32,17 +34,19 @@ fn restrict_to(schema: &mut Value, texts: &BTreeMap<String, String>) {
         Value::Array(items) => items.iter_mut().for_each(|item| restrict_to(item, texts)),
         Value::Object(object) => {
             if let Some(Value::Array(alternatives)) = object.get_mut("anyOf") {
-                let span = |a: &Value| {
-                    let property = |name: &str| a.pointer(&format!("/properties/{name}/substringOf"));
-                    property("error_span").or_else(|| property("span")).cloned()
-                };
-                alternatives.retain(|a| !span(a).as_ref().is_some_and(is_absent));
+                let lacks = |property: &Value| property.get("substringOf").is_some_and(is_absent);
+                let properties = |a: &Value| a.get("properties").and_then(Value::as_object).cloned();
+                alternatives.retain(|a| !properties(a).is_some_and(|all| all.values().any(lacks)));
             }
-            if let Some(Value::Array(names)) = object.get_mut("substringOf") {
-                names.retain(|name| !is_absent(name));
-                if names.is_empty() {
-                    *object = serde_json::Map::from_iter([("const".to_owned(), json!(""))]);
+            let is_empty = match object.get_mut("substringOf") {
+                Some(Value::Array(names)) => {
+                    names.retain(|name| !is_absent(name));
+                    names.is_empty()
                 }
+                name => name.is_some_and(|name| is_absent(name)),
+            };
+            if is_empty {
+                *object = serde_json::Map::from_iter([("const".to_owned(), json!(""))]);
             }
             object.values_mut().for_each(|value| restrict_to(value, texts));
         }

@@ -49,12 +49,12 @@ impl<'r> Spelled<'r> {
         let mut at = 0;
         let mut unplaced = 0;
         for token in &reply.tokens {
-            let rest = reply.text.get(at..).unwrap_or_default();
+            let tail = reply.text.get(at..).unwrap_or_default();
             let is_text = !token.text.is_empty() && !token.text.contains('\u{fffd}');
             let found = if unplaced == 0 {
-                rest.starts_with(&token.text).then_some(0)
+                tail.starts_with(&token.text).then_some(0)
             } else {
-                rest.find(&token.text)
+                tail.find(&token.text)
             };
             let Some(skipped) = found.filter(|_| is_text) else {
                 bytes.push(at..at);
@@ -96,8 +96,8 @@ fn values(text: &str, key: &str) -> Vec<Range<usize>> {
     let key = format!("\"{key}\"");
     let mut found = Vec::new();
     for (at, _) in text.match_indices(&key) {
-        let rest = text[at + key.len()..].trim_start();
-        let Some(value) = rest.strip_prefix(':').and_then(|rest| rest.trim_start().strip_prefix('"')) else {
+        let tail = text[at + key.len()..].trim_start();
+        let Some(value) = tail.strip_prefix(':').and_then(|tail| tail.trim_start().strip_prefix('"')) else {
             continue;
         };
         let start = text.len() - value.len();

@@ -1,6 +1,8 @@
 //! Methods with one question, as data: what is shown, which answers are allowed, how they are read and
 //! scored. [`SingleQuestion`] judges by any of them. Methods of several questions are code of their own.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -9,6 +11,7 @@ use super::{
         blocks,
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::AnswerFormat,
+        fields::Fields,
         rating::Rating,
     },
     confidence, expected, in_parallel,
@@ -17,20 +20,22 @@ use super::{
     panel::reasoning::Thought,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Granularity, Preset, Settings},
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Reply, ResponseFormat},
+    llm::{Chat, ResponseFormat},
     mqm::{self, ErrorSpan, Severity, weights::Weights},
     segment::Segment,
 };
 
 /// The question of a method; its name, scale and weights are in its [`Method`]. Fields that follow from
 /// options are set where the options are read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Declaration {
     pub stage: Stage,
+    pub role: Role,
     pub prompt: Layout,
     /// The variant of the prompt that shows the reference translation.
     pub shows_reference: bool,
@@ -43,6 +48,28 @@ pub struct Declaration {
     pub budget: usize,
 }
 
+impl Declaration {
+    /// The files that it renders in a preset.
+    #[must_use]
+    pub fn files(&self, preset: Preset) -> Vec<File> {
+        let mut files = match self.prompt {
+            Layout::Message(file) => vec![file],
+            Layout::Turns { system, question, answer } => {
+                [system, question].into_iter().chain(answer).collect()
+            }
+        };
+        match self.answers {
+            Answers::Rating { rating, .. } => {
+                files.extend(rating.schema().filter(|_| preset == Preset::Strict));
+            }
+            Answers::Errors { format, .. } => files.extend(format.files()),
+            Answers::Blocks(_) | Answers::FreeBlocks | Answers::Fields(_) => {}
+        }
+        files.extend(self.shots);
+        files
+    }
+}
+
 /// The messages of a question, by their templates. Values: the texts and the names of their languages,
 /// `reference`, and `code` in that preset; for JSON errors also `schema`, `shots`, `strict`, `explain` and
 /// `quality`.
@@ -50,12 +77,13 @@ pub struct Declaration {
 pub enum Layout {
     /// One message, which shows the worked examples itself.
     Message(File),
-    /// A system message, then each worked example and the question as turns.
-    Turns { system: File, question: File, answer: File },
+    /// A system message, then each worked example and the question as turns. Without a template of their
+    /// answers there are no examples.
+    Turns { system: File, question: File, answer: Option<File> },
 }
 
 /// The answers of a question, and the source of the score.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Answers {
     /// A rating, constrained in `strict`. With `expected_after` the score is the mean of its distribution,
     /// behind this beginning of the answer.
@@ -66,11 +94,14 @@ pub enum Answers {
     Blocks(&'static [Severity]),
     /// Errors in blocks, in any words.
     FreeBlocks,
+    /// The answers of a method in a file.
+    Fields(Box<Fields>),
 }
 
 /// A configured judge of a method with one question.
 pub struct SingleQuestion {
-    method: &'static Method,
+    reads: Reads,
+    scale: Scale,
     question: Declaration,
     prompts: Prompts,
     /// The form of a rating. That of errors depends on the texts.
@@ -79,7 +110,7 @@ pub struct SingleQuestion {
     /// The worked examples as the template of one message takes them.
     shown: Value,
     /// Weights of errors; ratings have none.
-    weights: &'static Weights,
+    weights: Cow<'static, Weights>,
     preset: Preset,
     granularity: Granularity,
     budget: usize,
@@ -87,7 +118,7 @@ pub struct SingleQuestion {
 
 impl Protocol for SingleQuestion {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        if self.method.reads == Reads::Translations {
+        if self.reads == Reads::Translations {
             let units = Texts::units(self.granularity, group);
             return in_parallel(&units, |idx, texts| self.judge_unit(&panel.about(idx), texts));
         }
@@ -99,14 +130,14 @@ impl Protocol for SingleQuestion {
 
 impl From<SingleQuestion> for Judge {
     fn from(judge: SingleQuestion) -> Self {
-        let Declaration { answers, thought, .. } = judge.question;
+        let Declaration { ref answers, thought, .. } = judge.question;
         let calls = match answers {
             Answers::Rating { expected_after, .. } => Calls::up_to(1 + usize::from(expected_after.is_some())),
             Answers::Errors { scoring, .. } => scoring.calls(),
-            Answers::Blocks(_) | Answers::FreeBlocks => Calls::exactly(1),
+            Answers::Blocks(_) | Answers::FreeBlocks | Answers::Fields(_) => Calls::exactly(1),
         };
         Self {
-            grouping: match judge.method.reads {
+            grouping: match judge.reads {
                 Reads::Translations => judge.granularity.grouping(),
                 Reads::SourcesOnly => Grouping::Source,
             },
@@ -122,11 +153,7 @@ impl From<SingleQuestion> for Judge {
 ///
 /// # Errors
 /// Those of [`SingleQuestion::load`].
-pub fn judge(
-    method: &'static Method,
-    question: Declaration,
-    settings: &Settings,
-) -> Result<Judge, setup::Error> {
+pub fn judge(method: &Method<'_>, question: Declaration, settings: &Settings) -> Result<Judge, setup::Error> {
     Ok(SingleQuestion::load(method, question, settings)?.into())
 }
 
@@ -136,29 +163,34 @@ impl SingleQuestion {
     /// # Errors
     /// [`setup::Error`]: weights or shots that the method does not have, or files that cannot be used.
     pub fn load(
-        method: &'static Method,
+        method: &Method<'_>,
         question: Declaration,
+        settings: &Settings,
+    ) -> Result<Self, setup::Error> {
+        let prompts = Prompts::load(&question.files(settings.preset), settings)?;
+        Self::of(method, question, prompts, settings)
+    }
+
+    /// [`SingleQuestion::load`] with prompts of any origin.
+    ///
+    /// # Errors
+    /// Those of [`SingleQuestion::load`].
+    pub fn of(
+        method: &Method<'_>,
+        question: Declaration,
+        prompts: Prompts,
         settings: &Settings,
     ) -> Result<Self, setup::Error> {
         check_settings(method, &question, settings)?;
         let is_strict = settings.preset == Preset::Strict;
-        let mut files = match question.prompt {
-            Layout::Message(file) => vec![file],
-            Layout::Turns { system, question, answer } => vec![system, question, answer],
-        };
-        match question.answers {
-            Answers::Rating { rating, .. } => files.extend(rating.schema().filter(|_| is_strict)),
-            Answers::Errors { format, .. } => files.extend(format.files()),
-            Answers::Blocks(_) | Answers::FreeBlocks => {}
-        }
-        files.extend(question.shots);
-        let prompts = Prompts::load(&files, settings)?;
         let granularity = settings.granularity.unwrap_or(method.granularities[0]);
         let shots = shots::load(&prompts, question.shots, settings)?;
         let n_times = if granularity == Granularity::FiveDoc { 2 } else { 1 };
+        let budget = settings.max_tokens.unwrap_or(n_times * question.budget);
+        let own = method.weights.unwrap_or("wmt");
         let judge = Self {
-            method,
-            question,
+            reads: method.reads,
+            scale: method.scale,
             form: match question.answers {
                 Answers::Rating { rating, .. } if is_strict => rating.form(&prompts)?,
                 _ => ResponseFormat::Text,
@@ -169,10 +201,14 @@ impl SingleQuestion {
             },
             shots,
             prompts,
-            weights: settings.weights(method.weights.unwrap_or("wmt"), granularity)?,
+            weights: match &settings.weights {
+                Some(name) => Cow::Borrowed(mqm::weights::find(name)?),
+                None => mqm::weights::signed(settings.weights_name(own, granularity))?,
+            },
             preset: settings.preset,
             granularity,
-            budget: settings.max_tokens.unwrap_or(n_times * question.budget),
+            budget,
+            question,
         };
         judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
         Ok(judge)
@@ -182,6 +218,12 @@ impl SingleQuestion {
     #[must_use]
     pub fn with_shots(self, shown: Value) -> Self {
         Self { shown, ..self }
+    }
+
+    /// Its prompts.
+    #[must_use]
+    pub fn prompts(&self) -> &Prompts {
+        &self.prompts
     }
 
     /// Its inputs, for the signature.
@@ -207,12 +249,14 @@ impl SingleQuestion {
     /// # Errors
     /// The reason why the unit has no verdict.
     pub fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+        let role = self.question.role;
         let mut chat = self.about(texts)?;
         if let Some((stage, thought)) = self.question.thought {
-            chat = panel.after_thought(Role::Annotator, stage, &chat, thought)?;
+            chat = panel.after_thought(role, stage, &chat, thought)?;
         }
-        let form = match self.question.answers {
+        let form = match &self.question.answers {
             Answers::Rating { .. } | Answers::FreeBlocks => self.form.clone(),
+            Answers::Fields(fields) => fields.form(texts),
             Answers::Errors { format, .. } => format.form(&self.prompts, texts)?,
             Answers::Blocks(severities) => {
                 blocks::form(severities, texts.errors_in_a_block(), &texts.source, &texts.target)
@@ -222,32 +266,44 @@ impl SingleQuestion {
         if let Some((_, thought)) = self.question.thought {
             question.sampling = thought.sampling(&question.sampling);
         }
-        let reply = panel.answer(Role::Annotator, self.question.stage, &question)?;
+        let reply = panel.answer(role, self.question.stage, &question)?;
         let answer = &reply.text;
-        match self.question.answers {
+        match &self.question.answers {
             Answers::Rating { rating, expected_after } => {
                 let verdict = self.rated(rating.read(answer)?);
-                let mean = expected_after
-                    .map(|prefix| expected::percent(panel, Role::Annotator, EXPECT, &chat, prefix));
+                let mean = expected_after.map(|prefix| expected::percent(panel, role, EXPECT, &chat, prefix));
                 Ok(Verdict { score: mean.unwrap_or(Ok(verdict.score))?, ..verdict })
             }
             Answers::Errors { format, scoring } => {
                 let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
-                format.read(answer)?.weighed(&reply).scored(texts, self.weights, scoring, &written)
+                format.read(answer)?.weighed(&reply).scored(texts, &self.weights, *scoring, &written)
             }
             Answers::Blocks(severities) => {
-                let errors = blocks::read(severities, answer, &texts.source, &texts.target)?;
-                Ok(self.weighed(errors, &reply, texts))
+                let mut errors = blocks::read(severities, answer, &texts.source, &texts.target)?;
+                confidence::note(&reply, "error_span", &mut errors);
+                Ok(self.weighed(errors, texts))
             }
-            Answers::FreeBlocks => Ok(self.weighed(blocks::printed::read_any(answer)?, &reply, texts)),
+            Answers::FreeBlocks => {
+                let mut errors = blocks::printed::read_any(answer)?;
+                confidence::note(&reply, "error_span", &mut errors);
+                Ok(self.weighed(errors, texts))
+            }
+            Answers::Fields(fields) => {
+                let (raw, mut errors) = fields.read(answer)?;
+                confidence::note(&reply, fields.span_key(), &mut errors);
+                let marked = self.weighed(errors, texts);
+                Ok(match raw {
+                    Some(raw) => Verdict { errors: marked.errors, ..self.rated(raw) },
+                    None => marked,
+                })
+            }
         }
     }
 
-    /// The verdict of errors that a text answer names.
-    fn weighed(&self, mut errors: Vec<ErrorSpan>, reply: &Reply, texts: &Texts) -> Verdict {
-        confidence::note(reply, "error_span", &mut errors);
+    /// The verdict of errors that an answer names.
+    fn weighed(&self, errors: Vec<ErrorSpan>, texts: &Texts) -> Verdict {
         let repeats = self.preset.repeats();
-        let (errors, score) = mqm::assess(errors, &texts.source, &texts.target, repeats, self.weights);
+        let (errors, score) = mqm::assess(errors, &texts.source, &texts.target, repeats, &self.weights);
         Verdict::new(score, errors)
     }
 
@@ -257,7 +313,7 @@ impl SingleQuestion {
     /// [`Error::Empty`] when there is no text to judge, [`Error::Failed`] when a reference is to be shown and
     /// the segment has none.
     pub fn about(&self, texts: &Texts) -> Result<Chat, Error> {
-        match self.method.reads {
+        match self.reads {
             Reads::Translations if texts.is_empty() => Err(Error::nothing_to_judge()),
             Reads::SourcesOnly if texts.source.trim().is_empty() => {
                 Err(Error::Empty("the source is empty".into()))
@@ -269,7 +325,7 @@ impl SingleQuestion {
     /// The verdict of a rating on the method's scale.
     #[must_use]
     pub fn rated(&self, raw: f64) -> Verdict {
-        let scale = self.method.scale;
+        let scale = self.scale;
         let score = if scale.raw == Direction::Lower { -raw } else { raw };
         let quality_score = scale.is_assessed.then_some(raw);
         Verdict { raw, quality_score, ..Verdict::new(score, Vec::new()) }
@@ -278,6 +334,9 @@ impl SingleQuestion {
     fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
         let mut values = json!(texts.query().shown(self.preset));
         values["reference"] = json!(self.reference(texts)?);
+        if let Answers::Fields(fields) = &self.question.answers {
+            values["schema"] = json!(fields.shown_schema(&self.prompts)?);
+        }
         if let Answers::Errors { format, .. } = self.question.answers {
             values["schema"] = json!(format.schema(&self.prompts, texts.max_errors())?);
             values["shots"] = self.shown.clone();
@@ -289,8 +348,10 @@ impl SingleQuestion {
             Layout::Message(file) => return Ok(Chat::new().user(self.prompts.render(file, values)?)),
             Layout::Turns { system, question, answer } => (system, question, answer),
         };
-        let mut chat = Chat::new().system(self.prompts.render(system, ())?);
-        for shot in &self.shots {
+        let mut chat = Chat::new().system(self.prompts.render(system, &values)?);
+        for (shot, answer) in
+            answer.iter().flat_map(|answer| self.shots.iter().map(move |shot| (shot, *answer)))
+        {
             let asked = self.prompts.render(question, Pair::from_shot(shot).shown(self.preset))?;
             let answer = self.prompts.render(answer, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
@@ -311,7 +372,11 @@ impl SingleQuestion {
 }
 
 /// Rejects weights and shots that a method does not have.
-fn check_settings(method: &Method, question: &Declaration, settings: &Settings) -> Result<(), setup::Error> {
+fn check_settings(
+    method: &Method<'_>,
+    question: &Declaration,
+    settings: &Settings,
+) -> Result<(), setup::Error> {
     if method.weights.is_none() && question.shots.is_none() {
         return settings.check_neither_weights_nor_shots(method.name);
     }

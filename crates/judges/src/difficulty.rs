@@ -14,7 +14,7 @@
 //! - The reasoning is in `calls.jsonl`.
 
 use super::{
-    Method, Reads, Stage,
+    Method, Reads, Role, Stage,
     answers::rating::Rating,
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
@@ -47,6 +47,7 @@ pub const METHOD: Method = Method {
 
 const QUESTION: Declaration = Declaration {
     stage: RATE,
+    role: Role::Annotator,
     prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,

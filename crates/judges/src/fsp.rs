@@ -234,9 +234,9 @@ impl Fsp {
             (group.iter().enumerate()).filter(|(idx, segment)| panel.wants(*idx) && !segment.is_blank());
         let segment_foci = |(idx, segment): (usize, &'a Segment)| {
             let text = segment.hypothesis.as_str();
-            let whole = || std::iter::once(0..text.len()).collect();
+            let full_range = || std::iter::once(0..text.len()).collect();
             let ranges: Vec<Range<usize>> =
-                if self.cuts(group, idx) { sentences::split(text) } else { whole() };
+                if self.cuts(group, idx) { sentences::split(text) } else { full_range() };
             let focus = move |(sentence, range): (usize, Range<usize>)| Focus {
                 segment: idx,
                 sentence,

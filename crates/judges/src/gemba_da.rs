@@ -21,7 +21,7 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Judge, Method, Stage,
+    Judge, Method, Role, Stage,
     answers::{chances::EXPECT, rating::Rating},
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
@@ -54,6 +54,7 @@ pub const METHOD: Method = Method {
 /// Its question, without options.
 pub const QUESTION: Declaration = Declaration {
     stage: ASSESS,
+    role: Role::Annotator,
     prompt: Layout::Message(PAPER),
     shows_reference: false,
     shots: None,

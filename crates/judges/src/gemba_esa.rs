@@ -213,10 +213,10 @@ impl From<GembaEsa> for Judge {
 pub fn check_options(
     settings: &Settings,
     options: &Options,
-    given: &GivenOptions,
+    options_given: &GivenOptions,
 ) -> Result<(), setup::Error> {
     let conflict = |reason: String| Err(setup::Error::Conflict(reason));
-    let reasoning = SharedOptions::read(given).effort;
+    let reasoning = SharedOptions::read(options_given).effort;
     if options.thinking.is_some() && reasoning.is_some() {
         return conflict("`thinking` and `reasoning` both ask for reasoning; hint: leave one out".into());
     }
@@ -228,12 +228,12 @@ pub fn check_options(
             Ok(())
         };
     }
-    let given = [
+    let options_given = [
         ("domain", options.domain.is_given),
         ("reference", *options.reference != Reference::Off),
         ("thinking", options.thinking.is_some()),
     ];
-    match given.into_iter().find(|(_, is_given)| *is_given) {
+    match options_given.into_iter().find(|(_, is_given)| *is_given) {
         Some((name, _)) => {
             conflict(format!("`{name}` belongs to the prompts of WMT 2026; hint: add `edition=wmt26`"))
         }

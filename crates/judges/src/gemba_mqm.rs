@@ -41,7 +41,7 @@
 //!   empty, `strict` can name no span of it.
 
 use super::{
-    Judge, Method, Stage,
+    Judge, Method, Role, Stage,
     answers::{
         blocks,
         chances::{EXPECT, Scoring},
@@ -85,7 +85,8 @@ pub const METHOD: Method = Method {
 /// The text form, with its examples as turns.
 pub const THREE_SHOT: Declaration = Declaration {
     stage: ANNOTATE,
-    prompt: Layout::Turns { system: SYSTEM, question: TEXT, answer: ANSWER },
+    role: Role::Annotator,
+    prompt: Layout::Turns { system: SYSTEM, question: TEXT, answer: Some(ANSWER) },
     shows_reference: false,
     shots: Some(SHOTS),
     thought: None,

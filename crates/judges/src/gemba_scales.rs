@@ -21,7 +21,7 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Judge, Method, Stage,
+    Judge, Method, Role, Stage,
     answers::{chances::EXPECT, rating::Rating},
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
@@ -77,6 +77,7 @@ pub const CLASSES: Method = Method {
 
 pub const SQM_QUESTION: Declaration = Declaration {
     stage: ASSESS,
+    role: Role::Annotator,
     prompt: Layout::Message(SQM_PROMPT),
     shows_reference: false,
     shots: None,

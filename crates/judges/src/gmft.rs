@@ -20,7 +20,7 @@ use serde_json::{
 };
 
 use super::{
-    Judge, Method, Stage,
+    Judge, Method, Role, Stage,
     answers::{
         chances::Scoring,
         errors::{AnswerFormat, Target},
@@ -61,6 +61,7 @@ const FORMAT: AnswerFormat =
 
 const QUESTION: Declaration = Declaration {
     stage: ANNOTATE,
+    role: Role::Annotator,
     prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,

@@ -27,7 +27,7 @@ use serde_json::json;
 use tribunal_core::digest;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, Scoring},
         errors::{AnswerFormat, Target},
@@ -75,6 +75,7 @@ const FORMAT: AnswerFormat =
 
 const QUESTION: Declaration = Declaration {
     stage: ANNOTATE,
+    role: Role::Annotator,
     prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,

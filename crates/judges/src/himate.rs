@@ -63,7 +63,8 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Retry, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Question, Retry, Role, Stage, Verdict,
+    in_parallel,
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
@@ -124,7 +125,7 @@ pub const METHOD: Method = Method {
     ],
     roles: &[Role::Tier1, Role::Tier2, Role::Single],
     // The default of `strict`; every judge has its own.
-    calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
+    calls: calls(Preset::Strict, Stages::Discussion, true, N_SUBTYPES),
     scale: Scale::PENALTY,
     weights: Some("himate"),
     answer_tokens: Some(23),
@@ -157,7 +158,7 @@ pub const N_SUBTYPES: usize = 19;
 /// Model calls for a segment, retries apart: no subtype finds anything; four do, of which two are confirmed
 /// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
 #[must_use]
-pub const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes: usize) -> Calls {
+pub const fn calls(preset: Preset, stages: Stages, is_weighed: bool, n_subtypes: usize) -> Calls {
     let reflection = if is_weighed { 3 } else { 2 };
     let span = if matches!(preset, Preset::Strict) { 1 } else { 0 };
     let (typical, most) = match stages {
@@ -237,7 +238,7 @@ impl From<HiMate> for Judge {
             Some(hash) => provenance.with("calibration", hash),
             None => provenance,
         };
-        let calls = calls((judge.preset, judge.stages), judge.is_weighed, judge.subtypes().count());
+        let calls = calls(judge.preset, judge.stages, judge.is_weighed, judge.subtypes().count());
         Self { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Self::new(provenance, judge) }
     }
 }
@@ -251,8 +252,9 @@ impl HiMate {
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         check_options(options)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
-        let own = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
-        let mut files = [&own, evaluation::FILES, answer::FILES, reflection::FILES, dialogue::FILES].concat();
+        let prompts = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
+        let mut files =
+            [&prompts, evaluation::FILES, answer::FILES, reflection::FILES, dialogue::FILES].concat();
         let shots_file = settings.has_shots(*options.has_shots)?.then_some(SHOTS);
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
@@ -335,17 +337,17 @@ impl HiMate {
             return Ok(None);
         }
         let is_unsure = compared.confidence <= limit;
-        let kept = if self.stages == Stages::Discussion && is_unsure {
-            let kept = task.stage(|task| self.discuss(task, &found, &reflection))?;
-            task.count(if kept.is_some() { "discussed-and-kept" } else { "discussed-and-denied" });
-            kept
+        let discussed = if self.stages == Stages::Discussion && is_unsure {
+            let discussed = task.stage(|task| self.discuss(task, &found, &reflection))?;
+            task.count(if discussed.is_some() { "discussed-and-kept" } else { "discussed-and-denied" });
+            discussed
         } else {
             task.count("confirmed");
             Some(found)
         };
-        let Some(kept) = kept else { return Ok(None) };
-        let kept = task.stage(|task| self.locate(task, kept.clone()))?;
-        let error = to_error(&kept, &task.subtype.path);
+        let Some(discussed) = discussed else { return Ok(None) };
+        let discussed = task.stage(|task| self.locate(task, discussed.clone()))?;
+        let error = to_error(&discussed, &task.subtype.path);
         Ok(Some(ErrorSpan { confidence: Some(compared.probability), ..error }))
     }
 
@@ -398,19 +400,15 @@ impl HiMate {
         if self.is_strict() { enforced() } else { Ok(ResponseFormat::Text) }
     }
 
-    /// Asks about one subtype, and again where the answer cannot be used.
-    fn ask<T>(
+    /// A question of a stage, whose answer has `budget` tokens unless the user sets them.
+    fn question<'q>(
         &self,
         task: &Task,
-        (role, stage): (Role, Stage),
-        chat: &Chat,
-        (form, budget): (&ResponseFormat, usize),
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let max_tokens = self.max_tokens.unwrap_or(budget);
-        let question = task.panel.question(chat, form, max_tokens);
-        let step = stage.about(task.subtype.path.as_str());
-        task.panel.ask_until(role, step, &question, Retry::AGENT, read)
+        chat: &'q Chat,
+        form: &'q ResponseFormat,
+        budget: usize,
+    ) -> Question<'q> {
+        task.panel.question(chat, form, self.max_tokens.unwrap_or(budget))
     }
 
     fn subtypes(&self) -> impl Iterator<Item = (&Core, &Subtype)> {
@@ -440,6 +438,18 @@ impl Task<'_> {
         if self.subtype.is_omission { &self.segment.source } else { &self.segment.hypothesis }
     }
 
+    /// Asks about the subtype, and again where the answer cannot be used.
+    fn ask<T>(
+        &self,
+        role: Role,
+        stage: Stage,
+        question: &Question,
+        read: impl Fn(&Reply) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let step = stage.about(self.subtype.path.as_str());
+        self.panel.ask_until(role, step, question, Retry::AGENT, read)
+    }
+
     /// Runs a stage, and once more at another seed where one of its answers cannot be used.
     fn stage<T>(&self, work: impl Fn(&Task) -> Result<T, Error>) -> Result<T, Error> {
         match work(self) {
@@ -465,8 +475,8 @@ fn to_error(found: &Finding, category: &str) -> ErrorSpan {
 
 /// A severity as the prompts write it.
 fn capitalised(severity: mqm::Severity) -> String {
-    let (first, rest) = severity.name().split_at(1);
-    first.to_uppercase() + rest
+    let (first, tail) = severity.name().split_at(1);
+    first.to_uppercase() + tail
 }
 
 /// Rejects options that do not go together.
@@ -476,10 +486,11 @@ fn capitalised(severity: mqm::Severity) -> String {
 pub fn check_options(options: &Options) -> Result<(), setup::Error> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
     let has_discussion = *options.stages == Stages::Discussion;
-    let given = [("threshold", options.threshold.is_given), ("calibration", options.calibration.is_given)];
-    let given: Vec<&str> =
-        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
-    match given[..] {
+    let options_given =
+        [("threshold", options.threshold.is_given), ("calibration", options.calibration.is_given)];
+    let options_given: Vec<&str> =
+        options_given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
+    match options_given[..] {
         [name, ..] if !has_discussion => conflict(format!(
             "`{name}` says what is discussed, but `stages={}` has no discussion; hint: leave one of them out",
             options.stages.text

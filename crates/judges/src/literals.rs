@@ -21,24 +21,24 @@ pub fn literal(text: &str) -> Option<Value> {
 #[must_use]
 pub fn literal_after(source: &str, words: &str) -> Option<Value> {
     let mut rests = source.match_indices(words).map(|(at, _)| &source[at + words.len()..]);
-    rests.find_map(|rest| Reader { chars: rest.chars().peekable() }.value())
+    rests.find_map(|tail| Reader { chars: tail.chars().peekable() }.value())
 }
 
 /// `template.format(name=value, ...)`; an empty name stands for `{}`. Values are not formatted again.
 #[must_use]
 pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::new();
-    let mut rest = template;
-    while let Some(open) = rest.find('{') {
+    let mut tail = template;
+    while let Some(open) = tail.find('{') {
         let field = values.iter().find(|(name, _)| {
-            rest[open + 1..].strip_prefix(name).is_some_and(|behind| behind.starts_with('}'))
+            tail[open + 1..].strip_prefix(name).is_some_and(|behind| behind.starts_with('}'))
         });
         let (name, value) = field.map_or(("", "{"), |(name, value)| (*name, *value));
-        text.push_str(&rest[..open]);
+        text.push_str(&tail[..open]);
         text.push_str(value);
-        rest = &rest[open + 1 + if field.is_some() { name.len() + 1 } else { 0 }..];
+        tail = &tail[open + 1 + if field.is_some() { name.len() + 1 } else { 0 }..];
     }
-    text + rest
+    text + tail
 }
 
 /// Python's value of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None` if
@@ -46,21 +46,21 @@ pub fn format(template: &str, values: &[(&str, &str)]) -> String {
 #[must_use]
 pub fn interpolate(template: &str, values: &[(&str, &str)]) -> Option<String> {
     let mut text = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        let (before, brace) = (&rest[..at], &rest[at..=at]);
+    let mut tail = template;
+    while let Some(at) = tail.find(['{', '}']) {
+        let (before, brace) = (&tail[..at], &tail[at..=at]);
         text.push_str(before);
-        rest = &rest[at + 1..];
-        if let Some(behind) = rest.strip_prefix(brace) {
+        tail = &tail[at + 1..];
+        if let Some(behind) = tail.strip_prefix(brace) {
             text.push_str(brace);
-            rest = behind;
+            tail = behind;
             continue;
         }
-        let (name, behind) = rest.split_once('}').filter(|_| brace == "{")?;
+        let (name, behind) = tail.split_once('}').filter(|_| brace == "{")?;
         text.push_str(values.iter().find(|(known, _)| *known == name)?.1);
-        rest = behind;
+        tail = behind;
     }
-    Some(text + rest)
+    Some(text + tail)
 }
 
 /// A published Python file, from which texts are read by the words before them.

@@ -211,7 +211,7 @@ impl Protocol for MMad {
 
 impl From<MMad> for Judge {
     fn from(judge: MMad) -> Self {
-        let mut provenance = Provenance::of(&judge.prompts).weighed_by(judge.weights.name);
+        let mut provenance = Provenance::of(&judge.prompts).weighed_by(&judge.weights.name);
         if let Start::Gemba(gemba) = &judge.start {
             provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
         }
@@ -320,7 +320,7 @@ impl MMad {
             budget: ANNOTATION_BUDGET,
         };
         let form = self.form(dimension, None, segment)?;
-        self.ask(panel, &question, (&chat, &form), |reply| annotation::read(&reply.text, self.preset))
+        self.ask(panel, &question, &chat, &form, |reply| annotation::read(&reply.text, self.preset))
     }
 
     /// Stage 2, multi-agent debate (Figures 8 and 9).
@@ -358,7 +358,7 @@ impl MMad {
         let chat = self.judge_chat(segment, viewpoints)?;
         let question = Question { role: Role::Judge, step: JUDGE_STAGE.into(), budget: JUDGE_BUDGET };
         let form = self.form(&COUPLED, Some("analysis"), segment)?;
-        self.ask(panel, &question, (&chat, &form), |reply| {
+        self.ask(panel, &question, &chat, &form, |reply| {
             let mut errors: Vec<ErrorSpan> = to_errors(&annotation::read(&reply.text, self.preset)?);
             confidence::note(reply, "error_span", &mut errors);
             Ok(errors)
@@ -421,12 +421,13 @@ impl MMad {
         &self,
         panel: &Panel,
         question: &Question,
-        (chat, form): (&Chat, &ResponseFormat),
+        chat: &Chat,
+        form: &ResponseFormat,
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);
-        let asked = panel.question(chat, form, max_tokens);
-        panel.ask_until(question.role, &question.step, &asked, Retry::AGENT, read)
+        let request = panel.question(chat, form, max_tokens);
+        panel.ask_until(question.role, &question.step, &request, Retry::AGENT, read)
     }
 
     fn written(&self, annotations: &[Annotation]) -> String {
@@ -477,8 +478,8 @@ fn check_options(options: &Options) -> Result<(), setup::Error> {
         ("rounds", options.rounds.is_given),
         ("undecided", options.undecided.is_given),
     ];
-    let given = about_debates.into_iter().find(|(_, is_given)| *is_given);
-    if let (Some((name, _)), Some(Skipped::Stage2)) = (given, *options.skip) {
+    let debate_option = about_debates.into_iter().find(|(_, is_given)| *is_given);
+    if let (Some((name, _)), Some(Skipped::Stage2)) = (debate_option, *options.skip) {
         return conflict(&format!(
             "`{name}` is an option of stage 2, which `skip=stage2` leaves out; hint: leave out one of them"
         ));

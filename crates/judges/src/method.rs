@@ -12,16 +12,16 @@ use super::{
 };
 use crate::{mqm::weights, signature::Signature};
 
-/// Metadata of a method, shown by `tribunal methods show`.
+/// Metadata of a method, shown by `tribunal methods show`. Those of a method in a file borrow from it.
 #[derive(Clone, Copy, Debug)]
-pub struct Method {
-    pub name: &'static str,
-    pub summary: &'static str,
-    pub citation: &'static str,
+pub struct Method<'m> {
+    pub name: &'m str,
+    pub summary: &'m str,
+    pub citation: &'m str,
     /// All stages of its calls, in order.
     pub stages: &'static [Stage],
     /// The roles of its models.
-    pub roles: &'static [Role],
+    pub roles: &'m [Role],
     pub calls: Calls,
     /// Mean tokens of an answer, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where
     /// nothing is generated, `None` where no run was recorded or that judge found no error.
@@ -33,6 +33,9 @@ pub struct Method {
     /// Known blind spots, shown with its verdicts; `None` if not evaluated.
     pub blind_spots: Option<&'static str>,
     pub system_means: SystemMeans,
+    /// Published scores beside human ones, with the command that compares them; `None` where the pages of
+    /// documentation have such a comparison, or none was made.
+    pub measured: Option<&'static str>,
     /// Relation of the marked errors to the score, if it is not their sum, and the meaning of their
     /// confidence.
     pub marks: Option<&'static str>,
@@ -40,7 +43,7 @@ pub struct Method {
     pub granularities: &'static [Granularity],
     pub presets: &'static [Preset],
     /// The severity weights that it uses by default; `None` when it weighs nothing.
-    pub weights: Option<&'static str>,
+    pub weights: Option<&'m str>,
     pub options: &'static [OptionSpec],
     /// The options that it shares with all methods whose models generate answers; empty where its own models
     /// do not, or where it has options of its own for the same purpose.
@@ -50,7 +53,7 @@ pub struct Method {
     pub(super) build: Build,
 }
 
-impl Method {
+impl Method<'static> {
     /// The fields that most methods share, for a method whose judges are built by `build`: one role,
     /// segments, all presets, penalties without weights of its own. Name, summary, citation, stages, scale
     /// and options have to be given.
@@ -67,6 +70,7 @@ impl Method {
             scales: &[],
             blind_spots: None,
             system_means: SystemMeans::Rank,
+            measured: None,
             marks: None,
             granularities: &[Granularity::Seg],
             presets: &[Preset::Paper, Preset::Code, Preset::Strict],
@@ -77,7 +81,9 @@ impl Method {
             build,
         }
     }
+}
 
+impl Method<'_> {
     /// True if its verdicts mark errors, so that a translation may be free of them.
     #[must_use]
     pub fn marks_errors(&self) -> bool {
@@ -87,8 +93,8 @@ impl Method {
     /// Its scales with the options of each.
     #[must_use]
     pub fn scales(&self) -> String {
-        let default =
-            self.scale.signed(&Signature::new(), self.weights.and_then(|name| weights::find(name).ok()));
+        let weights = self.weights.and_then(|name| weights::signed(name).ok());
+        let default = self.scale.signed(&Signature::new(), weights.as_deref());
         let mut all = vec![default.to_string()];
         for (options, scale) in
             self.scales.iter().filter(|(_, scale)| scale.to_string() != default.to_string())
@@ -192,6 +198,7 @@ pub enum Role {
     Evaluator,
     Search,
     Comparer,
+    Editor,
 }
 
 names!(Role, "a role", {
@@ -208,6 +215,7 @@ names!(Role, "a role", {
     Evaluator => "evaluator",
     Search => "search",
     Comparer => "comparer",
+    Editor => "editor",
 });
 
 /// A kind of question in a method, such as the debate of M-MAD.

@@ -1,11 +1,8 @@
 //! Maps each role to its model and records calls. No method is named here.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
@@ -155,7 +152,7 @@ impl Panel {
     pub fn wrapped(&self, wrap: impl Fn(Arc<dyn Llm>) -> Arc<dyn Llm>) -> Self {
         let mut known = vec![(self.default.clone(), wrap(self.default.clone()))];
         let mut wrapped = |llm: &Arc<dyn Llm>| {
-            if let Some((_, wrapped)) = known.iter().find(|(own, _)| Arc::ptr_eq(own, llm)) {
+            if let Some((_, wrapped)) = known.iter().find(|(inner, _)| Arc::ptr_eq(inner, llm)) {
                 return wrapped.clone();
             }
             let new = wrap(llm.clone());
@@ -189,7 +186,7 @@ impl Panel {
     /// questions about each member need not ask about the others; their verdicts are dropped.
     #[must_use]
     pub fn wants(&self, member: usize) -> bool {
-        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&member))
+        self.wanted.as_ref().is_none_or(|members| members.contains(&member))
     }
 
     /// This panel and record, for questions at another seed.
@@ -272,9 +269,9 @@ impl Panel {
         loop {
             // Far from the seeds of samples, which are consecutive.
             question.sampling.seed = seed.wrapping_add((attempt.number as u64) << 32);
-            let asked = self.attempt(attempt.clone(), &question).map_err(Error::from);
+            let answered = self.attempt(attempt.clone(), &question).map_err(Error::from);
             attempt.number += 1;
-            let error = match asked.and_then(|reply| read(&question.whole(reply)?)) {
+            let error = match answered.and_then(|reply| read(&question.whole(reply)?)) {
                 Err(error) if error.is_of_the_answer() => error,
                 result => return result,
             };
@@ -298,12 +295,12 @@ impl Panel {
     fn record_answer(&self, attempt: Attempt, question: &Question) -> Result<Reply, llm::Error> {
         let Question { chat, form, sampling } = question;
         let start = Instant::now();
-        let asked = self.llm(attempt.role).ask(chat, form, sampling);
-        let (reply, error) = answer_and_error(&asked);
+        let answered = self.llm(attempt.role).ask(chat, form, sampling);
+        let (reply, error) = answer_and_error(&answered);
         let outcome = reply.is_chance.then_some("no_signal");
         let call = self.call(attempt, chat, Wanted::Answer((*form).clone()), sampling, start);
         self.note_call(Call { reply, error, outcome, ..call });
-        asked.and_then(|reply| if reply.is_chance { Err(llm::Error::NoSignal) } else { Ok(reply) })
+        answered.and_then(|reply| if reply.is_chance { Err(llm::Error::NoSignal) } else { Ok(reply) })
     }
 
     /// Log-probabilities of given continuations under the model of a role, recorded as one call with the
@@ -321,10 +318,10 @@ impl Panel {
         let attempt = Attempt { role, step: step.into(), number: 0 };
         let chat = self.reasoned_as_before(&attempt, chat)?;
         let start = Instant::now();
-        let asked = self.llm(role).score_continuations(&chat, continuations);
-        let wanted = Wanted::Scores(continuations.to_vec());
-        self.record_scores(self.call(attempt, &chat, wanted, &self.sampling, start), &asked);
-        asked
+        let scored = self.llm(role).score_continuations(&chat, continuations);
+        let request = Wanted::Scores(continuations.to_vec());
+        self.record_scores(self.call(attempt, &chat, request, &self.sampling, start), &scored);
+        scored
     }
 
     /// Scores a text under the model of a role and reads it by a probe, recorded as in
@@ -340,17 +337,39 @@ impl Panel {
         text: &str,
         probe: &LinearProbe,
     ) -> Result<Scored, llm::Error> {
+        self.read_by(role, step.into(), chat, text, |llm| llm.read(chat, text, probe))
+    }
+
+    /// The outputs of the score head of a role's model after a chat, recorded as in [`Panel::read`].
+    ///
+    /// # Errors
+    /// The errors of the model's [`Llm::score`].
+    pub fn score(&self, role: Role, step: impl Into<Step>, chat: &Chat) -> Result<Vec<f64>, llm::Error> {
+        let scored = self.read_by(role, step.into(), chat, "", |llm| llm.score(chat))?;
+        let outputs = scored.reading.and_then(|mut reading| reading.values.pop());
+        outputs.ok_or_else(|| llm::Error::Engine("the record has no outputs of a score head".into()))
+    }
+
+    /// Has a model read a text after a chat, and records it.
+    fn read_by(
+        &self,
+        role: Role,
+        step: Step,
+        chat: &Chat,
+        text: &str,
+        read: impl FnOnce(&dyn Llm) -> Result<Scored, llm::Error>,
+    ) -> Result<Scored, llm::Error> {
         let start = Instant::now();
-        let asked = self.llm(role).read(chat, text, probe);
-        let attempt = Attempt { role, step: step.into(), number: 0 };
+        let states = read(&**self.llm(role));
+        let attempt = Attempt { role, step, number: 0 };
         let call = self.call(attempt, chat, Wanted::Reading(text.to_owned()), &self.sampling, start);
-        self.record_scores(call, &asked.clone().map(|scored| vec![scored]));
-        asked
+        self.record_scores(call, &states.clone().map(|scored| vec![scored]));
+        states
     }
 
     /// Records texts that were scored, with a reply that sums them up.
-    fn record_scores(&self, mut call: Call, asked: &Result<Vec<Scored>, llm::Error>) {
-        (call.scored, call.error) = answer_and_error(asked);
+    fn record_scores(&self, mut call: Call, scored: &Result<Vec<Scored>, llm::Error>) {
+        (call.scored, call.error) = answer_and_error(scored);
         let weighed = call.scored.iter().filter(|scored| scored.reading.is_none());
         let sums = weighed.map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
         call.reply.text = serde_json::Value::Object(sums.collect()).to_string();
@@ -364,7 +383,7 @@ impl Panel {
     /// Records the outcome of the last answer at a step about this panel's unit. Outcomes are counted by
     /// stage in `summary.json`.
     pub fn mark(&self, step: &Step, outcome: &'static str) {
-        let mut calls = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.record.lock();
         let last = calls
             .iter_mut()
             .rev()
@@ -400,21 +419,21 @@ impl Panel {
     }
 
     fn note_call(&self, call: Call) {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        self.record.lock().push(call);
     }
 
     /// The calls since [`Panel::fresh`], by unit; calls about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
-        let mut calls = std::mem::take(&mut *self.record.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut calls = std::mem::take(&mut *self.record.lock());
         calls.sort_by_key(|call| call.unit);
         calls
     }
 }
 
 /// The answer, or an empty one and the error.
-fn answer_and_error<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
-    match asked {
+fn answer_and_error<T: Clone + Default>(result: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
+    match result {
         Ok(answer) => (answer.clone(), None),
         Err(error) => (T::default(), Some(error.clone())),
     }

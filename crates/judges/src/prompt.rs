@@ -1,7 +1,7 @@
 //! Prompt files: embedded, replaced by those of a folder on request, rendered, and hashed for the signature.
 //! Each judge lists the files that it uses.
 
-use std::{borrow::Cow, fs, path::Path};
+use std::{borrow::Cow, collections::BTreeSet, fs, path::Path};
 
 use minijinja::{Environment, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
@@ -24,11 +24,31 @@ pub struct File {
 /// A file with the text that is in force, its own or the one that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
-    pub name: &'static str,
+    /// The name by which its method renders it ([`File::name`]).
+    key: &'static str,
+    pub name: Cow<'static, str>,
     pub text: String,
 }
 
+impl From<&File> for InForce {
+    fn from(file: &File) -> Self {
+        Self { key: file.name, name: file.name.into(), text: file.text.into() }
+    }
+}
+
 impl InForce {
+    /// A file of a method's folder, in the place of a file that the method renders.
+    #[must_use]
+    pub fn of_folder(place: File, name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { key: place.name, name: Cow::Owned(name.into()), text: text.into() }
+    }
+
+    /// True if it is in the place of this file.
+    #[must_use]
+    pub fn is_at(&self, place: File) -> bool {
+        self.key == place.name
+    }
+
     /// The SHA-256 of the text, in hexadecimal digits.
     #[must_use]
     pub fn sha256(&self) -> String {
@@ -52,18 +72,25 @@ impl Prompts {
     /// [`setup::Error::Read`], [`setup::Error::Prompt`] for a template with a syntax error, and
     /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
     pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
+        Self::of(files.iter().map(InForce::from).collect(), settings)
+    }
+
+    /// [`Prompts::load`], of files of any origin.
+    ///
+    /// # Errors
+    /// Those of [`Prompts::load`].
+    pub fn of(mut files: Vec<InForce>, settings: &Settings) -> Result<Self, setup::Error> {
         let mut environment = jinja::environment();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let mut in_force = Vec::new();
         let mut n_replaced = 0;
-        for file in files {
-            let replaced = replacement(file, settings)?;
-            n_replaced += usize::from(replaced.is_some());
-            let text = replaced.map_or(Cow::Borrowed(file.text), Cow::Owned);
-            in_force.push(InForce { name: file.name, text: text.clone().into_owned() });
-            if is_template(file.name) {
-                jinja::add(&mut environment, file.name, text)
-                    .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: reason(&e) })?;
+        for file in &mut files {
+            if let Some(text) = replacement(&file.name, settings)? {
+                n_replaced += 1;
+                file.text = text;
+            }
+            if is_template(file.key) {
+                jinja::add(&mut environment, file.key, file.text.clone())
+                    .map_err(|e| setup::Error::Prompt { file: file.name.to_string(), reason: reason(&e) })?;
             }
         }
         if let Some(dir) = settings.prompts.as_ref().filter(|_| n_replaced == 0) {
@@ -71,14 +98,10 @@ impl Prompts {
                 let source = std::io::ErrorKind::NotFound.into();
                 return Err(setup::Error::Read { file: dir.clone(), source });
             }
-            let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+            let known = files.iter().map(|f| &*f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }
-        Ok(Self {
-            environment,
-            hash: hash(in_force.iter().flat_map(|file| [file.name, &file.text])),
-            files: in_force,
-        })
+        Ok(Self { environment, hash: hash(files.iter().flat_map(|file| [&*file.name, &file.text])), files })
     }
 
     /// The files in force.
@@ -108,13 +131,22 @@ impl Prompts {
     /// # Errors
     /// [`Error::Failed`] when the template uses a value that the method does not provide.
     pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
-        let plain = self.files.iter().find(|known| known.name == file.name && !is_template(file.name));
-        let text = match plain {
+        let known = self.files.iter().find(|known| known.key == file.name);
+        let text = match known.filter(|_| !is_template(file.name)) {
             // Nothing is filled into schemas and shots.
             Some(plain) => Ok(plain.text.clone()),
             None => jinja::render(&self.environment, file.name, Value::from(Serde(values)), jinja::MAX_BYTES),
         };
-        text.map_err(|e| Error::Failed(format!("prompt `{}`: {}", file.name, reason(&e))))
+        let name = known.map_or(file.name, |known| &known.name);
+        text.map_err(|e| Error::Failed(format!("prompt `{name}`: {}", reason(&e))))
+    }
+
+    /// The variables of a template that it does not define itself, with their attributes (`segment.source`).
+    #[must_use]
+    pub fn variables(&self, file: File) -> BTreeSet<String> {
+        let template = self.environment.get_template(file.name);
+        template
+            .map_or_else(|_| BTreeSet::new(), |known| known.undeclared_variables(true).into_iter().collect())
     }
 }
 
@@ -129,15 +161,15 @@ pub fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
 }
 
 /// The replacement of a file, if there is one.
-fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup::Error> {
-    let is_shots = Path::new(file.name).extension().is_some_and(|e| e == "jsonl");
+fn replacement(name: &str, settings: &Settings) -> Result<Option<String>, setup::Error> {
+    let is_shots = Path::new(name).extension().is_some_and(|e| e == "jsonl");
     let path = match (&settings.shots, &settings.prompts) {
         (Some(shots), _) if is_shots => shots.clone(),
-        (_, Some(dir)) if dir.join(file.name).exists() => dir.join(file.name),
+        (_, Some(dir)) if dir.join(name).exists() => dir.join(name),
         _ => return Ok(None),
     };
-    if let Ok(there) = fs::metadata(&path)
-        && (!there.is_file() || there.len() > MAX_FILE_BYTES)
+    if let Ok(metadata) = fs::metadata(&path)
+        && (!metadata.is_file() || metadata.len() > MAX_FILE_BYTES)
     {
         let reason = format!("it is not a plain file of at most {MAX_FILE_BYTES} bytes");
         return Err(setup::Error::Prompt { file: path.display().to_string(), reason });

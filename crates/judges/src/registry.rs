@@ -1,13 +1,14 @@
 //! The list of judges, and the construction of one from its name, with its signature. The methods themselves
 //! are in their modules.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use super::{
     Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
     method::{Build, Calls, Method, Role},
-    probe, rate, rubric_mqm,
+    method_file::{self, MethodFile},
+    mqm_ape, probe, rate, remedy, reward, rubric_mqm,
     samples::Samples,
     scale::Scale,
     setup::{self, GivenOptions, LanguageCheck, OptionSpec, Preset, Reference, Settings, shared},
@@ -21,8 +22,9 @@ use crate::{
 };
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
-pub const METHODS: &[&Method] = &[
+pub const METHODS: &[&Method<'static>] = &[
     &gemba_mqm::METHOD,
+    &mqm_ape::METHOD,
     &gemba_da::METHOD,
     &gemba_scales::SQM,
     &gemba_scales::STARS,
@@ -35,6 +37,8 @@ pub const METHODS: &[&Method] = &[
     &gmft::METHOD,
     &probe::METHOD,
     &likelihood::METHOD,
+    &remedy::METHOD,
+    &reward::METHOD,
     &m_mad::METHOD,
     &himate::METHOD,
     &rate::METHOD,
@@ -46,7 +50,7 @@ pub const METHODS: &[&Method] = &[
 ///
 /// # Errors
 /// [`setup::Error::Method`], which lists the methods and names the nearest.
-pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
+pub fn find(name: &str) -> Result<&'static Method<'static>, setup::Error> {
     let plain = name.trim().to_lowercase().replace('_', "-");
     METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
         name: name.into(),
@@ -63,31 +67,41 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
     })
 }
 
+/// The method of a run with this signature: a built-in one, or one in a file as the signature describes it.
+#[must_use]
+pub fn of_signature(signature: &Signature) -> Option<Method<'_>> {
+    match signature.get(method_file::FIELD) {
+        Some(_) => method_file::signed(signature),
+        None => find(signature.get("method")?).ok().copied(),
+    }
+}
+
 /// Names of common metrics, for a helpful error message.
 const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
 
 /// True if a method's model generates answers, which takes a model of some size. The other methods score
 /// given texts.
 #[must_use]
-pub fn writes(method: &Method) -> bool {
-    ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
+pub fn writes(method: &Method<'_>) -> bool {
+    let readers = [&probe::METHOD, &likelihood::METHOD, &remedy::METHOD, &reward::METHOD];
+    !readers.iter().any(|reader| reader.name == method.name)
 }
 
 /// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
 #[must_use]
-pub fn needs_tuning(method: &Method) -> bool {
+pub fn needs_tuning(method: &Method<'_>) -> bool {
     method.name == gmft::METHOD.name
 }
 
 /// The scale of scores in a run of a method with this signature.
 #[must_use]
-pub fn scale(method: &Method, signature: &Signature) -> Scale {
+pub fn scale(method: &Method<'_>, signature: &Signature) -> Scale {
     let holds = |(option, values): &(&str, &[&str])| {
         signature.get(option).is_some_and(|value| values.contains(&value))
     };
     let in_force = method.scales.iter().find(|(options, _)| options.iter().all(holds));
-    let weights = signature.get("weights").and_then(|name| mqm::weights::find(name).ok());
-    in_force.map_or(method.scale, |(_, scale)| *scale).signed(signature, weights)
+    let weights = signature.get("weights").and_then(|name| mqm::weights::signed(name).ok());
+    in_force.map_or(method.scale, |(_, scale)| *scale).signed(signature, weights.as_deref())
 }
 
 /// Methods with one verdict on all segments of a prompt; the others have one on each segment.
@@ -97,7 +111,8 @@ const JOINED: [&str; 3] = ["gemba-mqm", "gmicl", "gmft"];
 /// documents.
 #[must_use]
 pub fn unit_noun(signature: &Signature) -> &'static str {
-    let is_joined = signature.get("method").is_some_and(|method| JOINED.contains(&method));
+    let is_joined = signature.get("method").is_some_and(|method| JOINED.contains(&method))
+        || signature.get(method_file::FIELD).is_some();
     match signature.get("granularity").filter(|_| is_joined) {
         Some("doc") => "document",
         Some("5doc") => "group",
@@ -108,14 +123,44 @@ pub fn unit_noun(signature: &Signature) -> &'static str {
 /// A judge with its method, settings and options.
 pub struct Built {
     pub judge: Judge,
-    pub method: &'static Method,
+    origin: Origin,
     settings: Settings,
     options: GivenOptions,
     /// The language pairs of the input, `en-de,zh-en`; empty where they are unknown.
     pairs: String,
 }
 
+/// The origin of a method.
+enum Origin {
+    BuiltIn(&'static Method<'static>),
+    File(Box<MethodFile>),
+}
+
+impl Origin {
+    fn method(&self) -> Method<'_> {
+        match self {
+            Self::BuiltIn(method) => **method,
+            Self::File(file) => file.method(),
+        }
+    }
+}
+
 impl Built {
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> Method<'_> {
+        self.origin.method()
+    }
+
+    /// The files of a method in a file; `None` of a built-in one.
+    #[must_use]
+    pub fn method_file(&self) -> Option<&MethodFile> {
+        match &self.origin {
+            Origin::BuiltIn(_) => None,
+            Origin::File(file) => Some(file),
+        }
+    }
+
     /// This judge, signed for these language pairs.
     #[must_use]
     pub fn on_pairs(self, pairs: impl IntoIterator<Item = String>) -> Self {
@@ -131,8 +176,8 @@ impl Built {
         if missing == 0 || !self.shows_reference() {
             return Ok(());
         }
-        let name = self.method.name;
-        Err(setup::Error::MissingReferences { method: name, missing, of })
+        let method = self.method().name.to_owned();
+        Err(setup::Error::MissingReferences { method, missing, of })
     }
 
     /// Rejects a requested reference that the method would not read.
@@ -140,17 +185,17 @@ impl Built {
     /// # Errors
     /// [`setup::Error::ReferenceNotShown`], [`setup::Error::ReferenceNotRead`].
     pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
-        let name = self.method.name;
+        let method = self.method().name.to_owned();
         let takes = self.reference().is_some();
         if self.shows_reference() {
             return Ok(());
         }
         Err(if takes {
-            setup::Error::ReferenceNotShown { method: name }
+            setup::Error::ReferenceNotShown { method }
         } else {
             let readers = METHODS.iter().filter(|m| m.options.iter().any(|o| o.name == Reference::NAME));
             let readers = setup::either(readers.map(|method| method.name));
-            setup::Error::ReferenceNotRead { method: name, readers }
+            setup::Error::ReferenceNotRead { method, readers }
         })
     }
 
@@ -160,7 +205,7 @@ impl Built {
 
     /// The option by which the method shows references, if it can.
     fn reference(&self) -> Option<&'static OptionSpec> {
-        self.method.options.iter().find(|option| option.name == Reference::NAME)
+        self.method().options.iter().find(|option| option.name == Reference::NAME)
     }
 
     /// This judge at `samples` seeds; unchanged for one.
@@ -188,7 +233,8 @@ impl Built {
         panel: &Panel,
         model_of: impl Fn(Role) -> Model,
     ) -> Result<(), setup::Error> {
-        let lacking = self.method.roles.iter().find(|role| !panel.llm(**role).reasons());
+        let method = self.method();
+        let lacking = method.roles.iter().find(|role| !panel.llm(**role).reasons());
         match (self.judge.reasoning, lacking) {
             (Some(reasoning), Some(role)) => {
                 let (effort, model) = (reasoning.effort.name(), model_of(*role).name);
@@ -201,7 +247,7 @@ impl Built {
     /// The model calls for one unit, over all samples. Reasoning is a call of its own.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method.calls);
+        let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method().calls);
         let n = self.judge.samples.n * if self.judge.reasoning.is_some() { 2 } else { 1 };
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
@@ -211,11 +257,12 @@ impl Built {
     /// # Errors
     /// [`setup::Error::Value`], which lists those that it has.
     pub fn check_roles(&self, roles: impl IntoIterator<Item = Role>) -> Result<(), setup::Error> {
-        match roles.into_iter().find(|role| !self.method.roles.contains(role)) {
+        let method = self.method();
+        match roles.into_iter().find(|role| !method.roles.contains(role)) {
             Some(role) => Err(setup::Error::Value {
-                option: format!("a role of `{}`", self.method.name),
+                option: format!("a role of `{}`", method.name),
                 value: role.to_string(),
-                known: setup::either(self.method.roles.iter().map(|role| role.name())),
+                known: setup::either(method.roles.iter().map(|role| role.name())),
             }),
             None => Ok(()),
         }
@@ -224,7 +271,7 @@ impl Built {
     /// The signature of the judge: see [`sign`].
     #[must_use]
     pub fn signature(&self) -> Signed {
-        let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.provenance);
+        let mut signed = sign(&self.method(), &self.settings, &self.options, &self.judge.provenance);
         if let Some(ReasoningOptions { effort, max_tokens }) = self.judge.reasoning {
             let method = signed.method.with("reasoning", effort.name());
             signed.method = method.with("reasoning-budget", max_tokens.to_string());
@@ -277,7 +324,12 @@ impl Signed {
 /// The signature of a judge from all its inputs: every option of its method, every setting, every file that
 /// it read.
 #[must_use]
-pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, provenance: &Provenance) -> Signed {
+pub fn sign(
+    method: &Method<'_>,
+    settings: &Settings,
+    options: &GivenOptions,
+    provenance: &Provenance,
+) -> Signed {
     // No `..`, so that a new setting does not compile before it is signed here, or excluded.
     let Settings {
         preset,
@@ -308,7 +360,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
     }
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
-    if method.name != probe::METHOD.name {
+    if ![&probe::METHOD, &remedy::METHOD, &reward::METHOD].iter().any(|other| other.name == method.name) {
         // The rule of `llm::is_chance`.
         signed = signed.with("signal", "above-chance");
     }
@@ -334,14 +386,15 @@ pub struct Program {
     pub build: Build,
 }
 
-/// The judge of a request `NAME[:option=value,...]`; in preset `code`, one of these programs.
+/// The judge of a request `NAME[:option=value,...]`, or of a method's file or folder in the place of the name;
+/// in preset `code`, one of these programs.
 ///
 /// # Errors
 /// [`setup::Error`]: an unknown name, option or value, a preset or granularity that the method does not have,
-/// or prompts and shots that cannot be used.
+/// prompts and shots that cannot be used, or a file that is no method.
 pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result<Built, setup::Error> {
-    let (name, options) = request.split_once(':').unwrap_or((request, ""));
-    let method = find(name)?;
+    let (origin, options) = origin(request)?;
+    let method = origin.method();
     let options = method.parse_options(options)?;
     let program = programs.iter().find(|program| program.method == method.name);
     let has_preset = |preset: &&Preset| **preset != Preset::Code || program.is_some();
@@ -360,22 +413,47 @@ pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result
             known: setup::either(method.granularities.iter().map(|g| g.name())),
         });
     }
-    let build = match program.filter(|_| settings.preset == Preset::Code) {
-        Some(program) => program.build,
-        None => method.build,
+    let mut judge = match (&origin, program.filter(|_| settings.preset == Preset::Code)) {
+        (Origin::File(file), _) => file.judge(settings, &options)?,
+        (_, Some(program)) => (program.build)(settings, &options)?,
+        (_, None) => (method.build)(settings, &options)?,
     };
-    let mut judge = build(settings, &options)?;
-    let signed = sign(method, settings, &options, &judge.provenance).all();
-    let scale = scale(method, &signed);
+    let signed = sign(&method, settings, &options, &judge.provenance).all();
+    let scale = scale(&method, &signed);
     judge.direction = scale.raw;
-    judge.untranslated = rule(method, settings, scale, &signed)?;
+    judge.untranslated = rule(&method, settings, scale, &signed)?;
     judge.reasoning = shared::reasoning(method.common, &options)?;
-    Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
+    Ok(Built { judge, origin, settings: settings.clone(), options, pairs: String::new() })
+}
+
+/// The method of a request, with the text of its options.
+fn origin(request: &str) -> Result<(Origin, &str), setup::Error> {
+    let Some((path, options)) = method_file::request(request) else {
+        let (name, options) = request.split_once(':').unwrap_or((request, ""));
+        let method = find(name).map_err(|error| match error {
+            setup::Error::Method { name, known, .. }
+                if Path::new(&name).join(method_file::FILE).is_file() =>
+            {
+                let nearest = format!("; did you mean the folder `./{name}`?");
+                setup::Error::Method { name, known, nearest }
+            }
+            other => other,
+        })?;
+        return Ok((Origin::BuiltIn(method), options));
+    };
+    let file = MethodFile::read(path)?;
+    let name = file.method().name;
+    if find(name).is_ok() {
+        let reason =
+            format!("`{}`: `{name}` is a built-in method; hint: choose another `name`", path.display());
+        return Err(setup::Error::Conflict(reason));
+    }
+    Ok((Origin::File(Box::new(file)), options))
 }
 
 /// The judge's rule for segments that are not translations; none where the method reads sources alone.
 fn rule(
-    method: &Method,
+    method: &Method<'_>,
     settings: &Settings,
     scale: Scale,
     signed: &Signature,
@@ -384,6 +462,6 @@ fn rule(
         return Ok(untranslated::Rule::Ignored);
     }
     // Methods that weigh no errors still mark this one, at its cost in WMT's scores.
-    let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
-    Ok(untranslated::Rule::of(settings, scale, weights))
+    let weights = mqm::weights::signed(signed.get("weights").unwrap_or("wmt"))?;
+    Ok(untranslated::Rule::of(settings, scale, &weights))
 }

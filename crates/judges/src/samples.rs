@@ -91,9 +91,9 @@ fn merge(samples: Vec<Result<Verdict, Error>>, n: usize, aggregate: Aggregate) -
     Ok(match aggregate {
         Aggregate::Mean => mean(&verdicts, &vec![1.0; verdicts.len()]),
         Aggregate::ReciprocalRank => {
-            let kept = ranked(verdicts);
-            let weights: Vec<f64> = (1..=kept.len()).map(|rank| 1.0 / rank as f64).collect();
-            mean(&kept, &weights)
+            let ranked_verdicts = ranked(verdicts);
+            let weights: Vec<f64> = (1..=ranked_verdicts.len()).map(|rank| 1.0 / rank as f64).collect();
+            mean(&ranked_verdicts, &weights)
         }
         Aggregate::Mbr => most_alike(&verdicts),
     })
@@ -102,9 +102,9 @@ fn merge(samples: Vec<Result<Verdict, Error>>, n: usize, aggregate: Aggregate) -
 /// The mean of verdicts, each with its weight.
 fn mean(verdicts: &[Verdict], weights: &[f64]) -> Verdict {
     let weighted = || verdicts.iter().zip(weights);
-    let whole: f64 = weights.iter().sum();
+    let total: f64 = weights.iter().sum();
     let mean = |value: fn(&Verdict) -> f64| {
-        weighted().map(|(verdict, weight)| weight * value(verdict)).sum::<f64>() / whole
+        weighted().map(|(verdict, weight)| weight * value(verdict)).sum::<f64>() / total
     };
     let quality = weighted().filter_map(|(verdict, weight)| Some((weight * verdict.quality_score?, *weight)));
     let (quality, of_quality): (Vec<f64>, Vec<f64>) = quality.unzip();
@@ -201,9 +201,9 @@ fn spans(verdicts: &[Verdict], weights: &[f64]) -> Vec<ErrorSpan> {
         }
     }
     let n = verdicts.len() as f64;
-    let whole: f64 = weights.iter().sum();
+    let total: f64 = weights.iter().sum();
     let summed = |cluster: Vec<(usize, &ErrorSpan)>| {
-        let weight = cluster.iter().map(|(idx, error)| weights[*idx] * error.weight).sum::<f64>() / whole;
+        let weight = cluster.iter().map(|(idx, error)| weights[*idx] * error.weight).sum::<f64>() / total;
         let namings: Vec<&ErrorSpan> = cluster.into_iter().map(|(_, error)| error).collect();
         ErrorSpan {
             severity: severity(&namings),

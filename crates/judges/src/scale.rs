@@ -40,6 +40,8 @@ pub enum Unit {
     TextLogProbability,
     /// The difference of two log-probabilities, per token or of a whole text.
     LogProbabilityGain,
+    /// Output of a model's score head, or its logistic function.
+    HeadOutput,
     /// Difficulty of translating a source, negated. It does not rate translations.
     Difficulty,
 }
@@ -70,6 +72,46 @@ impl Scale {
             is_assessed: false,
             raw: Direction::Higher,
         }
+    }
+
+    /// A rating whose raw numbers are between two ends, the better ones in a direction; from 0 to 100, upwards,
+    /// it is a direct assessment.
+    #[must_use]
+    pub fn of_rating([lowest, highest]: [f64; 2], better: Direction) -> Self {
+        match better {
+            Direction::Higher if [lowest, highest] == Self::PERCENT.ends => Self::PERCENT,
+            Direction::Higher => Self::rating(lowest, highest),
+            Direction::Lower => Self::rating(-highest, -lowest).negated(),
+        }
+    }
+
+    /// The scale of a method in a file in its signature: `penalty`, `1..5`, or `5..1` where 1 is best.
+    ///
+    /// ```
+    /// use tribunal_judges::{Direction, Scale};
+    /// let rating = Scale::of_rating([1.0, 5.0], Direction::Lower);
+    /// assert_eq!((rating.signature().as_str(), rating.ends), ("5..1", [-5.0, -1.0]));
+    /// assert_eq!(Scale::signed_as("5..1"), Some(rating));
+    /// assert_eq!(Scale::signed_as("0..100"), Some(Scale::PERCENT));
+    /// ```
+    #[must_use]
+    pub fn signature(self) -> String {
+        let [worst, best] = self.ends.map(|end| if self.raw == Direction::Lower { 0.0 - end } else { end });
+        if self.unit == Unit::Rating { format!("{worst}..{best}") } else { "penalty".to_owned() }
+    }
+
+    /// The scale of [`Scale::signature`]; `None` for other texts.
+    #[must_use]
+    pub fn signed_as(text: &str) -> Option<Self> {
+        if text == "penalty" {
+            return Some(Self::PENALTY);
+        }
+        let (worst, best) = text.split_once("..")?;
+        let [worst, best]: [f64; 2] = [worst.parse().ok()?, best.parse().ok()?];
+        let is_upwards = worst < best;
+        let better = if is_upwards { Direction::Higher } else { Direction::Lower };
+        let is_scale = worst.is_finite() && best.is_finite() && worst != best;
+        is_scale.then(|| Self::of_rating([worst.min(best), worst.max(best)], better))
     }
 
     /// The sum of points, at most `most` for an error.
@@ -213,6 +255,10 @@ impl fmt::Display for Scale {
             Unit::LogProbabilityGain => {
                 f.write_str("log-probability in nats, less that of the text alone; higher is better")
             }
+            Unit::HeadOutput if lowest.is_finite() => {
+                write!(f, "logistic function of the score head's output, {ends}; higher is better")
+            }
+            Unit::HeadOutput => f.write_str("output of the model's score head, unbounded; higher is better"),
             Unit::Difficulty => write!(f, "negative difficulty, {ends}, higher is easier"),
         }?;
         if self.raw == Direction::Lower { f.write_str("; raw scores without the minus") } else { Ok(()) }

@@ -209,16 +209,16 @@ pub enum Error {
     #[error("{0} samples at temperature 0 are the same")]
     SameSamples(usize),
     #[error("`{method}:reference=on` needs a reference for every segment, and {missing} of {of} have none")]
-    MissingReferences { method: &'static str, missing: usize, of: usize },
+    MissingReferences { method: String, missing: usize, of: usize },
     #[error(
         "the option reasoning={effort} asks `{model}` to reason, and its chat template marks no reasoning; hint: leave \
          the option out, or take a model that reasons"
     )]
     NoReasoning { effort: &'static str, model: String },
     #[error("`{method}` does not show the reference that is given")]
-    ReferenceNotShown { method: &'static str },
+    ReferenceNotShown { method: String },
     #[error("`{method}` judges without a reference; {readers} read one")]
-    ReferenceNotRead { method: &'static str, readers: String },
+    ReferenceNotRead { method: String, readers: String },
     #[error("gmicl takes its examples from rated translations")]
     NoExamples,
     #[error("probe has no shots")]
@@ -242,7 +242,7 @@ pub enum Error {
     #[error("prompt `{file}` cannot be used: {reason}")]
     Prompt { file: String, reason: String },
     #[error("`{file}` line {line}: {reason}")]
-    Shot { file: String, line: usize, reason: String },
+    Line { file: String, line: usize, reason: String },
     #[error("{0}; hint: a template may only use the values that the method gives")]
     Template(super::Error),
 }

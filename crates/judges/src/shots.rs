@@ -62,12 +62,12 @@ pub fn load(prompts: &Prompts, file: Option<File>, settings: &Settings) -> Resul
 /// Reads shots, one a line; empty lines are skipped.
 ///
 /// # Errors
-/// [`setup::Error::Shot`] with the line that is not a shot.
+/// [`setup::Error::Line`] with the line that is not a shot.
 pub fn read(file: &str, text: &str) -> Result<Vec<Shot>, setup::Error> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(idx, line)| {
-            serde_json::from_str(line).map_err(|e| setup::Error::Shot {
+            serde_json::from_str(line).map_err(|e| setup::Error::Line {
                 file: file.into(),
                 line: idx + 1,
                 reason: e.to_string(),

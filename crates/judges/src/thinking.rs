@@ -17,7 +17,7 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Judge, Method, Stage,
+    Judge, Method, Role, Stage,
     answers::{
         chances::Scoring,
         errors::{AnswerFormat, Target},
@@ -57,6 +57,7 @@ const FORMAT: AnswerFormat =
 
 const QUESTION: Declaration = Declaration {
     stage: ANSWER,
+    role: Role::Annotator,
     prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,

@@ -31,36 +31,34 @@ pub enum Rule {
     /// Warns of them.
     Warned,
     /// Gives them the verdict of a non-translation.
-    Scored { score: f64, scale: Scale, weights: &'static Weights },
+    Scored { score: f64, scale: Scale, weight: f64 },
 }
 
 impl Rule {
     /// The rule of a method with this scale and these weights.
     #[must_use]
-    pub fn of(settings: &Settings, scale: Scale, weights: &'static Weights) -> Self {
+    pub fn of(settings: &Settings, scale: Scale, weights: &Weights) -> Self {
+        let weight = weights.penalty(Severity::Critical, "non-translation");
         match (settings.language_check, settings.preset, scale.non_translation) {
             (LanguageCheck::Off, ..) => Self::Ignored,
             (_, _, None) | (_, Preset::Paper | Preset::Code, _) => Self::Warned,
-            (LanguageCheck::On, Preset::Strict, Some(score)) => Self::Scored { score, scale, weights },
+            (LanguageCheck::On, Preset::Strict, Some(score)) => Self::Scored { score, scale, weight },
         }
     }
 
     /// The verdict on a text that is not a translation, for this reason; `None` where the model has to be
     /// asked.
     fn verdict(self, hypothesis: &str, reason: &str) -> Option<Verdict> {
-        let Self::Scored { score, scale, weights } = self else { return None };
+        let Self::Scored { score, scale, weight } = self else { return None };
         let error = ErrorSpan {
             start: Some(0),
             end: Some(hypothesis.chars().count()),
+            weight: if scale.sums_errors() { 0.0 - score } else { weight },
             ..ErrorSpan::new("non-translation", hypothesis, Severity::Critical).explained(reason)
         };
-        let mut errors = weights.weighed(vec![error]);
-        if scale.sums_errors() {
-            errors[0].weight = 0.0 - score;
-        }
         let quality_score = scale.is_assessed.then_some(0.0);
         let raw = if scale.raw == Direction::Lower { 0.0 - score } else { score };
-        Some(Verdict { raw, quality_score, ..Verdict::new(score, errors) })
+        Some(Verdict { raw, quality_score, ..Verdict::new(score, vec![error]) })
     }
 }
 
@@ -72,13 +70,13 @@ pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Resu
     }
     let left: Vec<usize> =
         (0..settled.len()).filter(|&at| settled[at].is_none() && panel.wants(at)).collect();
-    let asked = if left.is_empty() {
+    let judged = if left.is_empty() {
         settled.iter().map(|_| Err(Error::Failed("no verdict was wanted".into()))).collect()
     } else {
         samples::judge(judge.protocol(), judge.samples, &panel.wanting(&left), group)
     };
-    let verdicts = asked.into_iter().zip(settled.iter_mut().map(Option::take));
-    verdicts.map(|(asked, settled)| settled.map_or(asked, Ok)).collect()
+    let verdicts = judged.into_iter().zip(settled.iter_mut().map(Option::take));
+    verdicts.map(|(judged, settled)| settled.map_or(judged, Ok)).collect()
 }
 
 /// The verdicts of a group's units that need no model, if they are needed.
@@ -113,13 +111,13 @@ fn found(group: &[Segment]) -> impl Iterator<Item = Option<Untranslated>> {
 pub(super) fn warnings(judge: &Judge, group: &[Segment]) -> Vec<Option<String>> {
     let is_scored = matches!(judge.untranslated, Rule::Scored { .. });
     let score = if is_scored { "" } else { "; the score is the model's" };
-    let said = |(segment, found): (&Segment, Option<Untranslated>)| {
+    let warning = |(segment, found): (&Segment, Option<Untranslated>)| {
         Some(format!("not a translation: {}{score}", found?.reason(&segment.tgt_lang)))
     };
     match (judge.untranslated, judge.unit) {
         (Rule::Ignored, Unit::Segment) => group.iter().map(|_| None).collect(),
         (Rule::Ignored, Unit::Group) => vec![None],
-        (_, Unit::Segment) => group.iter().zip(found(group)).map(said).collect(),
+        (_, Unit::Segment) => group.iter().zip(found(group)).map(warning).collect(),
         (_, Unit::Group) => vec![of_group(group, is_scored)],
     }
 }

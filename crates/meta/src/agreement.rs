@@ -21,11 +21,11 @@ impl Agreement {
     /// ```
     /// use tribunal_meta::agreement::Agreement;
     /// // Pairs (1,2), (1,3) agree; 2 and 3 are tied for the metric only.
-    /// let agreement = Agreement::of(&[1.0, 2.0, 3.0], &[0.1, 0.5, 0.5]);
+    /// let agreement = Agreement::new(&[1.0, 2.0, 3.0], &[0.1, 0.5, 0.5]);
     /// assert_eq!((agreement.agree, agreement.pairs), (2, 3));
     /// ```
     #[must_use]
-    pub fn of(gold: &[f64], metric: &[f64]) -> Self {
+    pub fn new(gold: &[f64], metric: &[f64]) -> Self {
         let mut agreement = Self::default();
         for i in 0..gold.len() {
             for j in i + 1..gold.len() {
@@ -37,10 +37,10 @@ impl Agreement {
         agreement
     }
 
-    /// [`Agreement::of`] on aligned systems.
+    /// [`Agreement::new`] on aligned systems.
     #[must_use]
     pub fn from_systems(systems: &AlignedSystems) -> Self {
-        Self::of(&systems.gold, &systems.metric)
+        Self::new(&systems.gold, &systems.metric)
     }
 
     /// All agreements over all pairs, pooled: not the mean of the language pairs' accuracies.

@@ -10,17 +10,6 @@ use super::correlation::mean;
 use super::scores::Scores;
 use super::scores::units::{Joining, UnitScores};
 
-/// Treatment of a verdict that a metric does not have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MissingPolicy {
-    /// Leave that translation out of the comparison.
-    #[default]
-    Drop,
-    /// Give it the metric's lowest score on the test set.
-    Lowest,
-}
-
 /// Segment scores of both sides, systems x segments, one row per system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aligned {
@@ -125,10 +114,11 @@ impl Aligned {
     /// Segments with both scores for every system that has any.
     #[must_use]
     pub fn common_segments(&self) -> Vec<usize> {
-        let there = |system: usize, segment: usize| self.cell(system, segment).is_some();
-        let with_any = (0..self.n_systems()).filter(|system| (0..self.n_segments).any(|s| there(*system, s)));
+        let is_scored = |system: usize, segment: usize| self.cell(system, segment).is_some();
+        let with_any =
+            (0..self.n_systems()).filter(|system| (0..self.n_segments).any(|s| is_scored(*system, s)));
         let systems: Vec<usize> = with_any.collect();
-        let is_common = |segment: &usize| systems.iter().all(|system| there(*system, *segment));
+        let is_common = |segment: &usize| systems.iter().all(|system| is_scored(*system, *segment));
         (0..self.n_segments).filter(|segment| !systems.is_empty() && is_common(segment)).collect()
     }
 

@@ -65,18 +65,18 @@ pub fn uniform(seed: u64, counter: usize) -> f64 {
 /// The baseline's scores of documents: lengths are added up, of the other baselines a document has the score
 /// of its first segment.
 fn joined(name: &str, segments: &SegmentScores, units: &UnitScores) -> UnitScores {
-    let scores = units.scores.iter().map(|(system, given)| {
-        let score = |(segs, given): (&Vec<usize>, &Given)| {
+    let scores = units.scores.iter().map(|(system, scores_of_system)| {
+        let score = |(segs, scores_of_system): (&Vec<usize>, &Given)| {
             let of =
                 |seg: &usize| segments.get(system).and_then(|column| column.get(*seg).copied().flatten());
             let mut scores = segs.iter().filter_map(of);
             let score = if name == LENGTH { Some(scores.sum()) } else { scores.next() };
-            match (given, score) {
+            match (scores_of_system, score) {
                 (Given::Absent, _) | (_, None) => Given::Absent,
                 (_, Some(score)) => Given::Score(score),
             }
         };
-        (system.clone(), units.units.iter().zip(given).map(score).collect())
+        (system.clone(), units.units.iter().zip(scores_of_system).map(score).collect())
     });
     UnitScores { units: units.units.clone(), scores: scores.collect() }
 }

@@ -1,5 +1,5 @@
 //! The translations that metrics are compared on: those that every metric scored, or, per metric, those that
-//! it scored. The others are counted; no gap is filled.
+//! it scored. The others are counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,8 @@ pub enum CoveragePolicy {
     Each,
     /// Those that it scored itself; system scores are the metric's and the raters' own, whatever it lacks.
     Official,
+    /// All that the raters scored: a metric gets its lowest score on the test set for those that it lacks.
+    Lowest,
 }
 
 /// Counts of the rated translations that all metrics scored, and of the others.
@@ -44,11 +46,11 @@ impl Common {
     ///
     /// A system that a metric lacks altogether does not count as a gap: comparing it is an error.
     #[must_use]
-    pub fn of(gold: &Scores, metrics: &[Scores], systems: &BTreeSet<String>) -> (Self, Scores) {
+    pub fn new(gold: &Scores, metrics: &[Scores], systems: &BTreeSet<String>) -> (Self, Scores) {
         let mut common = Self::default();
-        let mut kept = gold.clone();
-        let scored: Vec<Scored> = metrics.iter().map(Scored::of).collect();
-        for (system, column) in kept.segments.iter_mut().flatten() {
+        let mut compared = gold.clone();
+        let scored: Vec<Scored> = metrics.iter().map(Scored::new).collect();
+        for (system, column) in compared.segments.iter_mut().flatten() {
             if !systems.contains(system) {
                 continue;
             }
@@ -66,10 +68,10 @@ impl Common {
             }
         }
         let documents: Vec<&UnitScores> = metrics.iter().filter_map(|metric| metric.units.as_ref()).collect();
-        if let Some(columns) = kept.segments.as_mut().filter(|_| !documents.is_empty()) {
+        if let Some(columns) = compared.segments.as_mut().filter(|_| !documents.is_empty()) {
             common.cut_documents(columns, &documents, systems);
         }
-        (common, kept)
+        (common, compared)
     }
 
     /// Leaves out the remaining segments of documents of which a segment is missing, until every document is
@@ -85,12 +87,12 @@ impl Common {
             for units in documents {
                 for (system, column) in columns.iter_mut().filter(|(system, _)| systems.contains(*system)) {
                     for segs in units.system_units(system) {
-                        let there: Vec<usize> =
+                        let present: Vec<usize> =
                             segs.iter().copied().filter(|seg| is_there(column, *seg)).collect();
-                        if there.len() == segs.len() {
+                        if present.len() == segs.len() {
                             continue;
                         }
-                        for seg in there {
+                        for seg in present {
                             column[seg] = None;
                             self.left_out += 1;
                             self.in_cut_documents += 1;
@@ -109,7 +111,7 @@ impl Common {
 /// not count.
 #[must_use]
 pub fn n_lacking(gold: &Scores, metric: &Scores, systems: &BTreeSet<String>) -> usize {
-    let scored = Scored::of(metric);
+    let scored = Scored::new(metric);
     let columns = gold.segments.iter().flatten().filter(|(system, _)| systems.contains(*system));
     let lacking = |(system, column): (&String, &Vec<Option<f64>>)| {
         let rated = column.iter().enumerate().filter(|(_, score)| score.is_some());
@@ -131,11 +133,11 @@ struct Scored<'a> {
 }
 
 impl<'a> Scored<'a> {
-    fn of(metric: &'a Scores) -> Self {
+    fn new(metric: &'a Scores) -> Self {
         let in_documents = metric.units.as_ref().map(|units| {
-            let system_segments = |(system, given): (&'a String, &'a Vec<Given>)| {
-                let scored = units.units.iter().zip(given);
-                let scored = scored.filter(|(_, given)| matches!(given, Given::Score(_)));
+            let system_segments = |(system, scores_of_system): (&'a String, &'a Vec<Given>)| {
+                let scored = units.units.iter().zip(scores_of_system);
+                let scored = scored.filter(|(_, cell)| matches!(cell, Given::Score(_)));
                 (system.as_str(), scored.flat_map(|(segs, _)| segs.iter().copied()).collect())
             };
             units.scores.iter().map(system_segments).collect()
@@ -205,7 +207,7 @@ mod tests {
         let one = scores("one", &[("a", [Some(0.0), None, None]), ("b", [Some(0.0); 3])]);
         let other = scores("other", &[("a", [Some(0.0); 3]), ("b", [Some(0.0), None, None])]);
         let systems = ["a", "b", "h"].map(str::to_owned).into();
-        let (common, kept) = Common::of(&gold, &[one, other], &systems);
+        let (common, kept) = Common::new(&gold, &[one, other], &systems);
         assert_eq!((common.rated, common.left_out), (4, 2));
         assert_eq!(common.gaps, BTreeMap::from([("one".into(), 1), ("other".into(), 1)]));
         assert_eq!(kept.segments.unwrap()["b"], [Some(5.0), None, None]);
@@ -228,13 +230,13 @@ mod tests {
         };
         let seg = scores("seg", &[("a", [Some(0.0), None, Some(0.0)]), ("b", [Some(0.0); 3])]);
         let systems = ["a", "b"].map(str::to_owned).into();
-        let (common, kept) = Common::of(&gold, &[documents(Some(0.0))], &systems);
+        let (common, kept) = Common::new(&gold, &[documents(Some(0.0))], &systems);
         assert_eq!((common.left_out, kept), (0, gold.clone()));
-        let (common, _) = Common::of(&gold, &[documents(None)], &systems);
+        let (common, _) = Common::new(&gold, &[documents(None)], &systems);
         assert_eq!((common.left_out, common.gaps["doc"], common.in_cut_documents), (2, 2, 0));
         assert_eq!(n_lacking(&gold, &documents(None), &systems), 2);
         // Another metric's gap cuts the document, so that its other segment is left out too.
-        let (common, kept) = Common::of(&gold, &[documents(Some(0.0)), seg], &systems);
+        let (common, kept) = Common::new(&gold, &[documents(Some(0.0)), seg], &systems);
         assert_eq!((common.left_out, common.gaps["seg"], common.in_cut_documents), (2, 1, 1));
         assert_eq!(kept.segments.unwrap()["a"], [None, None, Some(2.0)]);
     }

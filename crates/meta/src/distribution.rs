@@ -31,8 +31,8 @@ pub struct Bins {
 /// ```
 #[must_use]
 pub fn bins(scores: &[f64]) -> Option<Bins> {
-    let share = |wanted: fn(f64) -> bool| {
-        scores.iter().filter(|score| wanted(**score)).count() as f64 / scores.len() as f64
+    let share = |is_counted: fn(f64) -> bool| {
+        scores.iter().filter(|score| is_counted(**score)).count() as f64 / scores.len() as f64
     };
     let penalties = scores.iter().all(|score| *score <= 0.0);
     (penalties && !scores.is_empty()).then(|| Bins {

@@ -79,8 +79,8 @@ impl Decisions {
     /// MCC, precision and recall.
     #[must_use]
     pub fn agreement(&self) -> Agreement {
-        let share = |part: usize, rest: usize| {
-            if part + rest == 0 { 0.0 } else { part as f64 / (part + rest) as f64 }
+        let share = |part: usize, others: usize| {
+            if part + others == 0 { 0.0 } else { part as f64 / (part + others) as f64 }
         };
         Agreement {
             mcc: self.mcc(),

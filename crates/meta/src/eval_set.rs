@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::align::{Aligned, AlignedSystems, MissingPolicy};
+use super::align::{Aligned, AlignedSystems};
 use super::baselines::baselines;
 use super::coverage::{Common, CoveragePolicy, n_lacking};
 use super::gold::GoldSource;
@@ -50,7 +50,7 @@ impl EvalSet {
     /// Any error of reading [`TestSet`]; an unknown metric, system or reference; nothing to compare.
     pub fn load(dir: &Path, lp: &str, selection: &Selection) -> Result<Self, Error> {
         let testset = TestSet::open(dir, lp)?;
-        let rules = Rules::of(&testset, dir, selection.known_as.as_deref(), selection.references.of(lp))?;
+        let rules = Rules::new(&testset, dir, selection.known_as.as_deref(), selection.references.of(lp))?;
         let (gold, gold_source) = GoldSource::load(&selection.gold, &testset, &rules)?;
         let (machine, with_humans) = systems(&testset, selection, &rules)?;
         check_rated(&testset, &gold, &machine)?;
@@ -61,18 +61,18 @@ impl EvalSet {
             metrics.extend(scores);
             other_references = others;
         }
-        if selection.missing == MissingPolicy::Lowest {
-            metrics = metrics.into_iter().map(|metric| metric.filled_with_lowest(&gold)).collect();
-        }
         let (mut common, mut compared) = (Common::default(), gold.clone());
         match selection.coverage {
             CoveragePolicy::Common => {
                 let systems = machine.union(&with_humans).cloned().collect();
-                (common, compared) = Common::of(&gold, &metrics, &systems);
+                (common, compared) = Common::new(&gold, &metrics, &systems);
                 check_common(&testset, &common)?;
             }
             CoveragePolicy::Each => metrics = metrics.into_iter().map(Scores::each_on_its_own).collect(),
             CoveragePolicy::Official => {}
+            CoveragePolicy::Lowest => {
+                metrics = metrics.into_iter().map(|metric| metric.filled_with_lowest(&gold)).collect();
+            }
         }
         for baseline in &selection.lexical {
             metrics.push(baseline.scores(&testset, rules.reference.as_deref())?);
@@ -137,18 +137,18 @@ impl EvalSet {
     /// Those of [`AlignedSystems::new`], and a metric that scored no segment or document for every system.
     pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<AlignedSystems, Error> {
         let restricted = self.is_restricted(metric, humans);
-        let own = if restricted { self.aligned(&self.gold, metric, self.systems(humans))? } else { None };
-        if let Some(own) = own {
+        let aligned = if restricted { self.aligned(&self.gold, metric, self.systems(humans))? } else { None };
+        if let Some(aligned) = aligned {
             return Ok(match self.coverage {
-                CoveragePolicy::Each => own.system_means(),
-                _ => own.select(&own.common_segments()).system_means(),
+                CoveragePolicy::Each => aligned.system_means(),
+                _ => aligned.select(&aligned.common_segments()).system_means(),
             });
         }
         if metric.n_left_out.is_some() && metric.systems.values().all(Option::is_none) {
             let unit = if metric.units.is_some() { "document" } else { "segment" };
-            let what =
+            let reason =
                 format!("no {unit} of `{}` has a verdict of `{}` for every system", self.lp(), metric.name);
-            return Err(Error::Advised { what, advice: Advice::EachSystem });
+            return Err(Error::Advised { reason, advice: Advice::EachSystem });
         }
         AlignedSystems::new(&self.gold, metric, self.systems(humans))
     }
@@ -238,9 +238,9 @@ fn systems(
 fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> Result<(), Error> {
     let lp = &testset.lp;
     if machine.is_empty() {
-        let there = if testset.systems.is_empty() { "nothing" } else { &testset.systems.join(", ") };
-        let what = format!("no system to compare for `{lp}`: `system-outputs/{lp}` holds {there}");
-        return Err(Error::Advised { what, advice: Advice::NameSystems });
+        let listed = if testset.systems.is_empty() { "nothing" } else { &testset.systems.join(", ") };
+        let reason = format!("no system to compare for `{lp}`: `system-outputs/{lp}` holds {listed}");
+        return Err(Error::Advised { reason, advice: Advice::NameSystems });
     }
     let columns = gold.segments.iter().flatten().filter(|(_, column)| column.iter().any(Option::is_some));
     let systems = gold.systems.iter().filter(|(_, score)| score.is_some());
@@ -251,12 +251,12 @@ fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> 
     }
     let rated = rated.into_iter().cloned().collect::<Vec<_>>().join(", ");
     let rated = if rated.is_empty() { "none at all".to_owned() } else { format!("only of {rated}") };
-    let what = format!(
+    let reason = format!(
         "the human scores `{}` of `{lp}` rate no translation of {}: there are scores {rated}",
         gold.name,
         machine.iter().cloned().collect::<Vec<_>>().join(", ")
     );
-    Err(Error::Advised { what, advice: Advice::OtherGold })
+    Err(Error::Advised { reason, advice: Advice::OtherGold })
 }
 
 fn check_common(testset: &TestSet, common: &Common) -> Result<(), Error> {
@@ -268,11 +268,11 @@ fn check_common(testset: &TestSet, common: &Common) -> Result<(), Error> {
         let n = common.in_cut_documents;
         gaps.push(format!("of {n} something else in the same documents is not rated or not scored"));
     }
-    let what = format!(
+    let reason = format!(
         "no translation of `{}` is scored by every metric: of {} rated ones {}",
         testset.lp,
         common.rated,
         gaps.join(", ")
     );
-    Err(Error::Advised { what, advice: Advice::EachMetric })
+    Err(Error::Advised { reason, advice: Advice::EachMetric })
 }

@@ -167,18 +167,18 @@ fn measure<'a>(
 
 /// The basis of a metric's value, pair by pair; a pair without the metric counts no system.
 fn basis(task: &Task, eval_sets: &[&EvalSet], name: &str) -> Result<Basis, Error> {
-    let mut whole = Basis::default();
+    let mut pooled = Basis::default();
     for eval_set in eval_sets {
         let part = match eval_set.metric(name) {
             Some(metric) => task.statistic.basis(eval_set, metric, task.humans)?,
             None => Basis { systems: vec![0], ..Basis::default() },
         };
-        whole.systems.extend(part.systems);
-        whole.unit = part.unit;
-        whole.units += part.units;
-        whole.translations += part.translations;
+        pooled.systems.extend(part.systems);
+        pooled.unit = part.unit;
+        pooled.units += part.units;
+        pooled.translations += part.translations;
     }
-    Ok(whole)
+    Ok(pooled)
 }
 
 fn defined(values: &BTreeMap<String, Result<Measured, Undefined>>) -> Vec<(String, f64)> {

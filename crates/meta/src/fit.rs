@@ -42,8 +42,8 @@ const SHUFFLES: u64 = 50;
 pub fn examine(scores: &Aligned, seed: u64) -> Result<FitReport, Undefined> {
     let rows = groups(scores, Grouping::Item);
     let table = TieTable::from_groups(&rows);
-    let whole = table.whole();
-    let fit = table.calibrate(&whole)?;
+    let unsplit = table.whole();
+    let fit = table.calibrate(&unsplit)?;
     let held_out: Result<Vec<f64>, Undefined> =
         (0..SPLITS).into_par_iter().map(|index| split(&table, &mut Pcg64::stream(seed, index))).collect();
     let held_out = mean(&held_out?);
@@ -65,7 +65,7 @@ pub fn examine(scores: &Aligned, seed: u64) -> Result<FitReport, Undefined> {
         optimism: fit.accuracy - held_out,
         chance: mean(&chance),
         chance_high: percentile_interval(&chance).1,
-        all_ties: table.accuracy_of_all_ties(&whole)?,
+        all_ties: table.accuracy_of_all_ties(&unsplit)?,
         interval: percentile_interval(&boot),
     })
 }

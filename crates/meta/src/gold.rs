@@ -91,36 +91,37 @@ impl GoldSource {
     ///
     /// # Errors
     /// Human scores that the test set does not have; a filter without annotators, or one that leaves out all.
-    pub fn load(wanted: &Wanted, testset: &TestSet, rules: &Rules) -> Result<(Scores, Self), Error> {
-        if !wanted.agreeing && wanted.names.len() < 2 {
-            return match (wanted.names.first(), &rules.gold) {
+    pub fn load(choice: &Wanted, testset: &TestSet, rules: &Rules) -> Result<(Scores, Self), Error> {
+        if !choice.agreeing && choice.names.len() < 2 {
+            return match (choice.names.first(), &rules.gold) {
                 (None, Some((segments, systems))) => Self::standard(testset, segments, systems),
                 (name, _) => Self::named(testset, name.map_or(USUAL, String::as_str)),
             };
         }
         let standard = rules.gold.as_ref().map_or(USUAL, |(segments, _)| segments);
-        let names = if wanted.names.is_empty() { vec![standard.to_owned()] } else { wanted.names.clone() };
+        let names = if choice.names.is_empty() { vec![standard.to_owned()] } else { choice.names.clone() };
         let mut annotators = annotators(testset, &names)?;
         let mut left_out = Vec::new();
-        if wanted.agreeing {
+        if choice.agreeing {
             if annotators.len() < 2 {
-                let there = match annotators.first() {
+                let listed = match annotators.first() {
                     None => "no annotator's own scores".to_owned(),
                     Some(one) => format!("the scores of `{}` alone", one.name),
                 };
-                let what = format!("`{wanted}` chooses among annotators, and `{}` has {there}", testset.lp);
-                return Err(Error::Advised { what, advice: Advice::OtherGold });
+                let reason =
+                    format!("`{choice}` chooses among annotators, and `{}` has {listed}", testset.lp);
+                return Err(Error::Advised { reason, advice: Advice::OtherGold });
             }
-            let several = Several::of(&annotators);
+            let several = Several::new(&annotators);
             left_out
                 .extend(annotators.iter().map(|one| one.name.clone()).filter(|name| several.disagrees(name)));
             annotators.retain(|one| !left_out.contains(&one.name));
         }
         if annotators.is_empty() {
-            let what = format!("no annotator of `{wanted}` agrees with another one on `{}`", testset.lp);
-            return Err(Error::Advised { what, advice: Advice::OtherGold });
+            let reason = format!("no annotator of `{choice}` agrees with another one on `{}`", testset.lp);
+            return Err(Error::Advised { reason, advice: Advice::OtherGold });
         }
-        let scores = Scores::new(wanted.to_string(), Some(means(&annotators)), None);
+        let scores = Scores::new(choice.to_string(), Some(means(&annotators)), None);
         Ok((scores, Self { names, left_out }))
     }
 
@@ -134,9 +135,9 @@ impl GoldSource {
         if segments == systems {
             return Ok((scores, source));
         }
-        let whole = testset.human(systems)?;
+        let human = testset.human(systems)?;
         let name = format!("{segments}, of systems {systems}");
-        let scores = Scores { name, systems: whole.systems, system_origin: whole.system_origin, ..scores };
+        let scores = Scores { name, systems: human.systems, system_origin: human.system_origin, ..scores };
         Ok((scores, source))
     }
 
@@ -196,9 +197,9 @@ fn rating_files(testset: &TestSet, names: &[String]) -> Result<Vec<RatingFile>, 
 
 fn annotators(testset: &TestSet, names: &[String]) -> Result<Vec<Annotator>, Error> {
     if let [name] = names {
-        let own = testset.annotators(name)?;
-        if !own.is_empty() {
-            return Ok(own.into_iter().map(|(name, scores)| Annotator { name, scores }).collect());
+        let files = testset.annotators(name)?;
+        if !files.is_empty() {
+            return Ok(files.into_iter().map(|(name, scores)| Annotator { name, scores }).collect());
         }
         let files = rating_files(testset, names)?;
         let read = |file: RatingFile| {

@@ -62,7 +62,7 @@ impl fmt::Display for Unit {
 }
 
 impl Unit {
-    fn of(verdict: &Verdict) -> Self {
+    fn new(verdict: &Verdict) -> Self {
         let (doc, segs) = (verdict.doc.clone(), verdict.segs.clone());
         Self { pair: verdict.pair(), seg: verdict.seg, doc, segs }
     }
@@ -77,10 +77,10 @@ impl Judgements {
     ///
     /// # Errors
     /// Two verdicts on one translation.
-    pub fn of(name: &str, verdicts: Vec<Verdict>) -> Result<Self, Error> {
+    pub fn new(name: &str, verdicts: Vec<Verdict>) -> Result<Self, Error> {
         let mut systems: BTreeMap<String, Units> = BTreeMap::new();
         for verdict in verdicts {
-            let unit = Unit::of(&verdict);
+            let unit = Unit::new(&verdict);
             let judgement = Judgement {
                 score: verdict.usable_score(),
                 is_empty: verdict.status == "empty",
@@ -91,8 +91,8 @@ impl Judgements {
             };
             let units = systems.entry(verdict.system.clone()).or_default();
             if units.insert(unit.clone(), judgement).is_some() {
-                let what = format!("`{name}` has two verdicts on `{}`, {unit}", verdict.system);
-                return Err(Error::Unsuitable(what));
+                let reason = format!("`{name}` has two verdicts on `{}`, {unit}", verdict.system);
+                return Err(Error::Unsuitable(reason));
             }
         }
         Ok(Self { name: name.to_owned(), systems })
@@ -139,8 +139,8 @@ impl Judgements {
     #[must_use]
     pub fn of_pair(&self, pair: &str) -> Self {
         let of = |units: &Units| {
-            let here = units.iter().filter(|(unit, _)| unit.pair == pair);
-            here.map(|(unit, judgement)| (unit.clone(), judgement.clone())).collect::<Units>()
+            let units_of_pair = units.iter().filter(|(unit, _)| unit.pair == pair);
+            units_of_pair.map(|(unit, judgement)| (unit.clone(), judgement.clone())).collect::<Units>()
         };
         let systems = self.systems.iter().map(|(system, units)| (system.clone(), of(units)));
         let systems = systems.filter(|(_, units)| !units.is_empty()).collect();

@@ -53,15 +53,15 @@ pub fn search(
         )));
     }
     if verdicts.iter().any(|verdict| verdict.seg.is_none()) {
-        let what = format!("`{name}` judged documents; the latent weight is searched on segments");
-        return Err(Error::Advised { what, advice: Advice::BySegment });
+        let reason = format!("`{name}` judged documents; the latent weight is searched on segments");
+        return Err(Error::Advised { reason, advice: Advice::BySegment });
     }
     let measure = |w_major: f64, half: Option<usize>| -> Result<Result<f64, Undefined>, Error> {
         let scores = Scores::new(name, Some(weighted(verdicts, eval_set, w_major)), None);
         let Some(aligned) = eval_set.segments(&scores, false)? else { return Ok(Err(Undefined::NoScores)) };
         let aligned = match half {
-            Some(rest) => {
-                let segments: Vec<usize> = (0..aligned.n_segments).filter(|s| s % 2 == rest).collect();
+            Some(half) => {
+                let segments: Vec<usize> = (0..aligned.n_segments).filter(|s| s % 2 == half).collect();
                 aligned.select(&segments)
             }
             None => aligned,
@@ -80,8 +80,8 @@ pub fn search(
         }
         Ok(curve)
     };
-    let whole = curve(None)?;
-    let (Some((w_major, value)), Ok(at_five)) = (best(&whole), measure(USUAL, None)?) else {
+    let full = curve(None)?;
+    let (Some((w_major, value)), Ok(at_five)) = (best(&full), measure(USUAL, None)?) else {
         return Ok(Err(Undefined::NoScores));
     };
     let halves = [curve(Some(0))?, curve(Some(1))?];
@@ -90,7 +90,7 @@ pub fn search(
         halves[test].iter().find(|(w, _)| w.total_cmp(&w_major).is_eq()).map(|(_, value)| *value)
     };
     let held_out = held_out(0, 1).zip(held_out(1, 0)).map(|(a, b)| f64::midpoint(a, b));
-    Ok(Ok(Latent { w_major, value, at_five, held_out, statistic: statistic.to_string(), curve: whole }))
+    Ok(Ok(Latent { w_major, value, at_five, held_out, statistic: statistic.to_string(), curve: full }))
 }
 
 /// The greatest value, at the smallest weight that reaches it.

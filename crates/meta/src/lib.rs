@@ -115,8 +115,8 @@ pub enum Error {
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{}` is empty", .0.display())]
     Empty(PathBuf),
-    #[error("{}:{line}: {what}", path.display())]
-    Line { path: PathBuf, line: usize, what: String },
+    #[error("{}:{line}: {reason}", path.display())]
+    Line { path: PathBuf, line: usize, reason: String },
     #[error("`{}` is not a test set: it has no `documents` folder; hint: the layout is that of mt-metrics-eval, or there is a `MENT.jsonl`", .0.display())]
     NoTestSet(PathBuf),
     #[error("there is no folder `{}`", .0.display())]
@@ -146,12 +146,12 @@ pub enum Error {
     },
     #[error("`{metric}` has {found} segments for system `{system}`, but the human scores have {expected}")]
     Misaligned { metric: String, system: String, found: usize, expected: usize },
-    #[error("`{}`: the verdict on {unit} of `{system}` {what}", path.display())]
-    Unit { path: PathBuf, system: String, unit: String, what: String },
+    #[error("`{}`: the verdict on {unit} of `{system}` {reason}", path.display())]
+    Unit { path: PathBuf, system: String, unit: String, reason: String },
     #[error("{0}")]
     Unsuitable(String),
-    #[error("{what}")]
-    Advised { what: String, advice: Advice },
+    #[error("{reason}")]
+    Advised { reason: String, advice: Advice },
     #[error("`{}`: the verdict on {unit} of `{system}` is about another translation than the test set has there", path.display())]
     OtherTranslation { path: PathBuf, system: String, unit: String },
     #[error(transparent)]

@@ -30,7 +30,7 @@ pub fn averages(ment: &Ment) -> Result<SegmentScores, Error> {
             Some(value) => value.as_f64().map(Some).ok_or_else(|| Error::Line {
                 path: ment.path.clone(),
                 line: *line,
-                what: format!("`{field}` is `{value}`, not a number"),
+                reason: format!("`{field}` is `{value}`, not a number"),
             }),
         };
         let column: Result<Vec<Option<f64>>, Error> = ment.rows.iter().map(score).collect();
@@ -63,8 +63,8 @@ fn ratings(row: &Map<String, Value>, number: &str) -> Vec<(String, f64)> {
     let (Some(names), Some(average)) = (names, average) else { return Vec::new() };
     let part = format!("trans_{number}");
     let is_about = |field: &str| {
-        let rest = field.split_once(&part).map(|(_, rest)| rest);
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        let suffix = field.split_once(&part).map(|(_, suffix)| suffix);
+        suffix.is_some_and(|suffix| !suffix.starts_with(|c: char| c.is_ascii_digit()))
     };
     let is_meant = |ratings: &Vec<f64>| {
         let mean = ratings.iter().sum::<f64>() / ratings.len() as f64;

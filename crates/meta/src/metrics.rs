@@ -26,8 +26,8 @@ pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scor
         let path = one.pattern.replace("{lp}", &testset.lp);
         let path = Path::new(&path);
         let scores = match &one.verdicts {
-            Some(given) => {
-                let verdicts = verdicts::on_pair(path, given.clone(), &testset.lp)?;
+            Some(ratings) => {
+                let verdicts = verdicts::on_pair(path, ratings.clone(), &testset.lp)?;
                 let verdicts = verdicts::placed(verdicts, testset);
                 units::scores_of(&one.name, path, &verdicts, testset)?
             }
@@ -65,21 +65,21 @@ pub fn folder_scores(
 ) -> Result<(Vec<Scores>, Vec<String>), Error> {
     let all = testset.metrics()?;
     let named_in_full = |metric: &MetricName| selection.metrics.contains(&full(metric));
-    let asked = |metric: &MetricName| {
+    let is_chosen = |metric: &MetricName| {
         selection.metrics.is_empty() || selection.metrics.contains(&metric.name) || named_in_full(metric)
     };
     let compared = |metric: &MetricName| named_in_full(metric) || is_standard(metric, testset, rules);
-    let (wanted, others): (Vec<&MetricName>, Vec<&MetricName>) =
-        all.iter().filter(|metric| asked(metric)).partition(|metric| compared(metric));
+    let (chosen, others): (Vec<&MetricName>, Vec<&MetricName>) =
+        all.iter().filter(|metric| is_chosen(metric)).partition(|metric| compared(metric));
     for name in &selection.metrics {
         let found = |metrics: &[&MetricName]| metrics.iter().any(|m| m.name == *name || full(m) == *name);
-        if !found(&wanted) && !selection.brought.iter().any(|one| one.name == *name) {
+        if !found(&chosen) && !selection.brought.iter().any(|one| one.name == *name) {
             return Err(unknown(name, testset, rules, &all, &others));
         }
     }
     let both_kinds = testset.metrics_of_both_kinds()?;
-    let mut scores = Vec::with_capacity(wanted.len());
-    for metric in wanted {
+    let mut scores = Vec::with_capacity(chosen.len());
+    for metric in chosen {
         let mut one = testset.metric(metric)?;
         let is_brought = selection.brought.iter().any(|one| one.name == metric.name);
         let is_second_kind = metric.reference == "src" && both_kinds.contains(&metric.name);
@@ -109,16 +109,16 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
 /// Candidates for a name that no metric of the folder has: names that differ in case or contain it, a metric
 /// that is computed from the texts, or else any.
 fn instead(name: &str, known: &[String]) -> Result<String, Advice> {
-    let wanted = name.to_lowercase();
-    if let Some(same) = known.iter().find(|other| other.to_lowercase() == wanted) {
+    let lower = name.to_lowercase();
+    if let Some(same) = known.iter().find(|other| other.to_lowercase() == lower) {
         return Ok(format!("did you mean {same}?"));
     }
-    if wanted.parse::<Baseline>().is_ok() {
-        return Err(Advice::Lexical(wanted));
+    if lower.parse::<Baseline>().is_ok() {
+        return Err(Advice::Lexical(lower));
     }
     let is_near = |other: &&String| {
         let other = other.to_lowercase();
-        other.contains(&wanted) || other.split('-').next().is_some_and(|short| wanted.contains(short))
+        other.contains(&lower) || other.split('-').next().is_some_and(|short| lower.contains(short))
     };
     let near: Vec<String> = known.iter().filter(is_near).cloned().collect();
     if near.is_empty() {
@@ -139,12 +139,12 @@ fn unknown(
     let others: Vec<String> = others.iter().filter(|metric| metric.name == name).map(|m| full(m)).collect();
     if !others.is_empty() {
         let reference = rules.reference.as_deref().unwrap_or("none");
-        let what = format!("`{name}` was not given the reference of `{lp}`, {reference}");
-        return Error::Advised { what, advice: Advice::FullName(others.join(", ")) };
+        let reason = format!("`{name}` was not given the reference of `{lp}`, {reference}");
+        return Error::Advised { reason, advice: Advice::FullName(others.join(", ")) };
     }
-    let what = format!("no metric `{name}` for `{lp}`");
+    let reason = format!("no metric `{name}` for `{lp}`");
     match instead(name, &all.iter().map(full).collect::<Vec<_>>()) {
-        Ok(hint) => Error::Unsuitable(format!("{what}; hint: {hint}")),
-        Err(advice) => Error::Advised { what, advice },
+        Ok(hint) => Error::Unsuitable(format!("{reason}; hint: {hint}")),
+        Err(advice) => Error::Advised { reason, advice },
     }
 }

@@ -109,8 +109,7 @@ pub struct AverageTest {
     pub p: f64,
 }
 
-/// Tests of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw. A task
-/// that stopped early repeats its draws.
+/// Tests of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw.
 ///
 /// Source: mt-metrics-eval `AverageCorrMatrix`.
 #[must_use]
@@ -128,14 +127,13 @@ pub fn average_tests(
             let Some(nulls) = nulls.filter(|nulls| nulls.iter().all(|(null, _)| !null.is_empty())) else {
                 continue;
             };
-            let longest = nulls.iter().map(|(null, _)| null.len()).max().unwrap_or(0);
+            let n_draws = nulls.iter().map(|(null, _)| null.len()).min().unwrap_or(0);
             let drawn = |index: usize| -> f64 {
                 let parts = nulls.iter().zip(weights);
-                parts.map(|((null, sign), weight)| sign * weight * null[index % null.len()]).sum::<f64>()
-                    / total
+                parts.map(|((null, sign), weight)| sign * weight * null[index]).sum::<f64>() / total
             };
-            let hits = (0..longest).filter(|index| drawn(*index) >= high - low).count();
-            let (p, delta) = (hits as f64 / longest.max(1) as f64, high - low);
+            let hits = (0..n_draws).filter(|index| drawn(*index) >= high - low).count();
+            let (p, delta) = (hits as f64 / n_draws.max(1) as f64, high - low);
             tests.push(AverageTest { better: better.clone(), worse: worse.clone(), delta, p });
         }
     }
@@ -262,7 +260,7 @@ fn system_statistic(statistic: Statistic, gold: &[Vec<f64>], scores: &[f64]) -> 
     let mut start = 0;
     let parts = gold.iter().map(|gold| {
         start += gold.len();
-        Agreement::of(gold, &scores[start - gold.len()..start])
+        Agreement::new(gold, &scores[start - gold.len()..start])
     });
     Agreement::pooled(parts).ok()
 }

@@ -50,12 +50,8 @@ pub struct Request<'a> {
     pub task: Option<&'a TaskSet>,
     /// The criterion of the slices; `None`: no slices.
     pub by: Option<&'a By>,
-    /// Runs by name whose error spans are compared with the raters'.
-    pub spans: &'a [(String, PathBuf)],
-    /// Runs by name whose errors are counted.
+    /// Runs by name whose errors can be read.
     pub runs: &'a [(String, PathBuf)],
-    /// Runs by name for whose errors a weight is searched.
-    pub latent: &'a [(String, PathBuf)],
     pub verdicts: &'a ReadVerdicts<'a>,
 }
 
@@ -107,12 +103,12 @@ pub fn williams(set: &EvalSet) -> Result<Vec<Of<williams::Compared>>, Error> {
     Ok(williams::compare_all(set)?.into_iter().map(|pair| of(set, "pearson", pair)).collect())
 }
 
-/// What the test set holds, and how much of it is rated.
+/// Number of systems, documents and segments in the test set, and how many of them are rated.
 ///
 /// # Errors
 /// Files that cannot be read.
 pub fn contents(set: &EvalSet) -> Result<Vec<Of<Contents>>, Error> {
-    let rows = Contents::of(&set.testset, &set.gold)?;
+    let rows = Contents::from_testset(&set.testset, &set.gold)?;
     Ok(rows.into_iter().map(|row| of(set, &set.gold.name, row)).collect())
 }
 
@@ -224,9 +220,7 @@ pub struct Spans {
 /// Files that cannot be read, and runs without a verdict on a segment that the raters marked.
 pub fn spans(request: &Request<'_>, sets: &[EvalSet]) -> Result<Spans, Error> {
     let mut found = Spans::default();
-    if !request.spans.is_empty() {
-        sets.iter().try_for_each(|set| spans_of_pair(request, set, &mut found))?;
-    }
+    sets.iter().try_for_each(|set| spans_of_pair(request, set, &mut found))?;
     if sets.len() > 1 {
         found.means = means(&found.reports.iter().map(|of| &of.found).collect::<Vec<_>>());
     }
@@ -239,7 +233,7 @@ fn spans_of_pair(request: &Request<'_>, set: &EvalSet, all: &mut Spans) -> Resul
     let documents: Vec<String> = set.testset.places.iter().map(|place| place.doc.clone()).collect();
     let slices = request.by.map(|by| by.slices(&set.testset)).transpose()?.unwrap_or_default();
     let mut judged = Vec::new();
-    for (name, path) in request.spans {
+    for (name, path) in request.runs {
         let verdicts = verdicts_of(request, path, set)?;
         if !verdicts.is_empty() {
             let units = units::run_units(path, &verdicts, &set.testset)?;
@@ -288,7 +282,7 @@ pub fn latent_weights(
 ) -> Result<Vec<Of<Result<Latent, Undefined>>>, Error> {
     let statistic = request.statistics.first().copied().unwrap_or(LATENT);
     let mut found = Vec::new();
-    for (name, path) in request.latent {
+    for (name, path) in request.runs {
         let verdicts = verdicts_of(request, path, set)?;
         if !verdicts.is_empty() {
             found.push(of(set, name, latent::search(name, &verdicts, set, statistic)?));

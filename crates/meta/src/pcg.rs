@@ -66,11 +66,6 @@ impl Pcg64 {
         (self.next_u32() >> 8) as f32 * (1.0 / 16_777_216.0)
     }
 
-    /// Uniform in [0, 1) with 53 bits.
-    pub fn next_f64(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
-    }
-
     /// Uniform in 0..n, without bias (Lemire's method).
     pub fn below(&mut self, n: usize) -> usize {
         let n = n as u64;

@@ -84,7 +84,7 @@ impl RunPair {
     ///
     /// # Errors
     /// There is no such unit.
-    pub fn of(first: &Verdicts, second: &Verdicts) -> Result<Self, Undefined> {
+    pub fn new(first: &Verdicts, second: &Verdicts) -> Result<Self, Undefined> {
         let shared: Vec<(&Unit, &Verdict, &Verdict)> = first
             .iter()
             .filter_map(|(unit, verdict)| Some((unit, verdict, second.get(unit)?)))
@@ -117,7 +117,7 @@ fn order_of_systems(shared: &[(&Unit, &Verdict, &Verdict)]) -> Option<f64> {
     if units.is_empty() {
         return None;
     }
-    Agreement::pooled([Agreement::of(&means(|scores| scores.0), &means(|scores| scores.1))]).ok()
+    Agreement::pooled([Agreement::new(&means(|scores| scores.0), &means(|scores| scores.1))]).ok()
 }
 
 /// The scores that each unit has in any run.

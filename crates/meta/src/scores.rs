@@ -171,9 +171,9 @@ pub fn mean_on_common(columns: &SegmentScores) -> (SystemScores, usize) {
         columns.values().filter(|column| column.iter().any(Option::is_some)).collect();
     let n = scored.iter().map(|column| column.len()).max().unwrap_or(0);
     let has = |column: &Vec<Option<f64>>, unit: usize| column.get(unit).is_some_and(Option::is_some);
-    let (common, rest): (Vec<usize>, Vec<usize>) =
+    let (common, partial): (Vec<usize>, Vec<usize>) =
         (0..n).partition(|unit| scored.iter().all(|column| has(column, *unit)));
-    let n_left_out = rest.iter().filter(|unit| scored.iter().any(|column| has(column, **unit))).count();
+    let n_left_out = partial.iter().filter(|unit| scored.iter().any(|column| has(column, **unit))).count();
     let common_scores = |column: &Vec<Option<f64>>| {
         common.iter().map(|unit| column.get(*unit).copied().flatten()).collect::<Vec<_>>()
     };
@@ -266,9 +266,9 @@ fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -
         }
         (None, _) if pairs.len() > 1 => {
             let line = pairs.values().max().copied().unwrap_or(0);
-            let what =
+            let reason =
                 format!("the file has scores of several language pairs: {}; -l SRC-TGT selects one", names());
-            Err(line_error(path, line, what))
+            Err(line_error(path, line, reason))
         }
         _ => Ok(()),
     }
@@ -298,8 +298,8 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// The error of a line that cannot be read, from 1.
 #[must_use]
-pub fn line_error(path: &Path, line: usize, what: String) -> Error {
-    Error::Line { path: path.into(), line, what }
+pub fn line_error(path: &Path, line: usize, reason: String) -> Error {
+    Error::Line { path: path.into(), line, reason }
 }
 
 /// The text of a file.

@@ -1,6 +1,5 @@
-//! The user's selection: human scores, metrics, systems, and the treatment of gaps. No file is opened.
+//! The user's selection: human scores, metrics, systems, and the translations compared. No file is opened.
 
-use super::align::MissingPolicy;
 use super::coverage::CoveragePolicy;
 use super::gold::Wanted;
 use super::lexical::baseline::Baseline;
@@ -32,7 +31,6 @@ pub struct Selection {
     pub only_brought: bool,
     /// Systems to compare on; empty for all.
     pub systems: Vec<String>,
-    pub missing: MissingPolicy,
     pub coverage: CoveragePolicy,
     /// Rule that joins the raters' segment scores to scores of documents.
     pub joining: Joining,

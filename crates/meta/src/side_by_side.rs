@@ -188,9 +188,9 @@ pub fn on_common(mut judges: Vec<Scores>) -> Option<Vec<Scores>> {
         let name = judge.name.clone();
         if let Some(mut units) = judge.units.take() {
             for (system, column) in &mut units.scores {
-                for (unit, given) in column.iter_mut().enumerate() {
-                    if matches!(given, Given::Score(_)) && !all_have(system, unit) {
-                        *given = Given::Missing;
+                for (unit, cell) in column.iter_mut().enumerate() {
+                    if matches!(cell, Given::Score(_)) && !all_have(system, unit) {
+                        *cell = Given::Missing;
                     }
                 }
             }

@@ -79,7 +79,7 @@ impl Overlap {
     /// The micro-average over everything added up.
     #[must_use]
     pub fn score(&self) -> PrecisionRecall {
-        let share = |part: f64, whole: f64| if whole == 0.0 { 1.0 } else { part / whole };
+        let share = |part: f64, total: f64| if total == 0.0 { 1.0 } else { part / total };
         let precision = share(self.right_predicted, self.predicted);
         let recall = share(self.found_gold, self.gold);
         let sum = precision + recall;

@@ -159,7 +159,7 @@ impl Rules {
     ///
     /// # Errors
     /// A reference that the test set does not have.
-    pub fn of(
+    pub fn new(
         testset: &TestSet,
         dir: &Path,
         known_as: Option<&str>,
@@ -199,8 +199,8 @@ fn folder_name(dir: &Path) -> Option<String> {
 fn no_reference(testset: &TestSet, missing: &str) -> Error {
     let known = testset.references.join(", ");
     let known = if known.is_empty() { "none".to_owned() } else { known };
-    let what = format!("no reference `{missing}` for `{}`", testset.lp);
-    Error::Advised { what, advice: Advice::Reference { lp: testset.lp.clone(), known } }
+    let reason = format!("no reference `{missing}` for `{}`", testset.lp);
+    Error::Advised { reason, advice: Advice::Reference { lp: testset.lp.clone(), known } }
 }
 
 #[cfg(test)]

@@ -294,8 +294,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 fn unknown(text: &str) -> Error {
     let name = text.trim().to_lowercase().replace('_', "-");
-    if let Some((_, own)) = ELSEWHERE.iter().find(|(other, _)| *other == name) {
-        return Error::Unsuitable(format!("unknown statistic `{text}`: tribunal's is {own}"));
+    if let Some((_, ours)) = ELSEWHERE.iter().find(|(other, _)| *other == name) {
+        return Error::Unsuitable(format!("unknown statistic `{text}`: tribunal's is {ours}"));
     }
     Error::Unsuitable(format!(
         "unknown statistic `{text}`; hint: sys:{{accuracy,pearson,spearman,kendall,spa}}, \

@@ -51,9 +51,9 @@ fn summed_systems(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     let mut counts = Vec::new();
     for system in &eval_set.machine {
         let scores: Vec<f64> = segments.get(system)?.iter().flatten().copied().collect();
-        let (sum, given) = (scores.iter().sum::<f64>(), metric.systems.get(system).copied().flatten()?);
-        let is_sum = (sum - given).abs() <= 1e-6 * sum.abs().max(1.0);
-        if !is_sum || scores.len() < 2 || given == 0.0 {
+        let (sum, official) = (scores.iter().sum::<f64>(), metric.systems.get(system).copied().flatten()?);
+        let is_sum = (sum - official).abs() <= 1e-6 * sum.abs().max(1.0);
+        if !is_sum || scores.len() < 2 || official == 0.0 {
             return None;
         }
         counts.push(scores.len());

@@ -80,11 +80,11 @@ pub struct Comparison {
 /// them.
 pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparison, Error> {
     let &Options { pair, resamples, seed, .. } = options;
-    let (own, missing) = together(judges, pair);
-    check(&own)?;
+    let (judge_scores, missing) = together(judges, pair);
+    check(&judge_scores)?;
     let (compared, n_left_out) = match options.coverage {
-        Coverage::Each => (own.clone(), 0),
-        Coverage::Common => on_common(&own)?,
+        Coverage::Each => (judge_scores.clone(), 0),
+        Coverage::Common => on_common(&judge_scores)?,
     };
     let row = |(system, scores): (&&str, &Scored)| {
         let values: Vec<f64> = scores.values().copied().collect();
@@ -94,7 +94,7 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
             mean,
             interval,
             units: values.len(),
-            scored: own[system].len(),
+            scored: judge_scores[system].len(),
             missing: missing[system],
             empty: n_such(judges, pair, system, |judgement| judgement.is_empty),
             untranslated: n_such(judges, pair, system, |judgement| judgement.warning.is_some()),
@@ -110,19 +110,19 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
     }
     let baseline = options.baseline.unwrap_or(&rows[0].system).to_owned();
     let Some(base) = compared.get(baseline.as_str()) else {
-        let known: Vec<&str> = own.keys().copied().collect();
-        let what = format!("no system `{baseline}`; hint: there are {}", known.join(", "));
-        return Err(Error::Unsuitable(what));
+        let known: Vec<&str> = judge_scores.keys().copied().collect();
+        let reason = format!("no system `{baseline}`; hint: there are {}", known.join(", "));
+        return Err(Error::Unsuitable(reason));
     };
     for row in rows.iter_mut().filter(|row| row.system != baseline) {
         let scores = compared[row.system.as_str()].iter();
         let pairs: Vec<(f64, f64)> =
             scores.filter_map(|(unit, score)| Some((*score, *base.get(unit)?))).collect();
-        row.differing = pairs.iter().filter(|(own, base)| own.total_cmp(base).is_ne()).count();
+        row.differing = pairs.iter().filter(|(score, base)| score.total_cmp(base).is_ne()).count();
         let test = compare_systems(&pairs, resamples, seed).map_err(|_| {
-            let what =
+            let reason =
                 format!("`{}` and `{baseline}` share no scored unit\nhint: {NOTHING_SHARED}", row.system);
-            Error::Unsuitable(what)
+            Error::Unsuitable(reason)
         })?;
         row.against_baseline = Some(test);
     }
@@ -130,12 +130,12 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
 }
 
 /// Checks that there are several systems, each with a score.
-fn check(own: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
-    if own.len() < 2 {
-        let what = "only one system to compare; hint: give several files, or a run over several systems";
-        return Err(Error::Unsuitable(what.into()));
+fn check(scored: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
+    if scored.len() < 2 {
+        let reason = "only one system to compare; hint: give several files, or a run over several systems";
+        return Err(Error::Unsuitable(reason.into()));
     }
-    match own.iter().find(|(_, scores)| scores.is_empty()) {
+    match scored.iter().find(|(_, scores)| scores.is_empty()) {
         Some((system, _)) => Err(Error::Unsuitable(format!(
             "system `{system}` has no score at all\nhint: `tribunal show RUN` says why its verdicts are missing"
         ))),
@@ -180,24 +180,24 @@ const NOTHING_SHARED: &str = "systems are compared on the same segments: judge t
 
 /// The units that every system has a score on, and the number that only some systems have one on.
 fn on_common<'a>(
-    own: &BTreeMap<&'a str, Scored<'a>>,
+    scored: &BTreeMap<&'a str, Scored<'a>>,
 ) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize), Error> {
     let mut counts: BTreeMap<&Unit, usize> = BTreeMap::new();
-    for unit in own.values().flat_map(BTreeMap::keys) {
+    for unit in scored.values().flat_map(BTreeMap::keys) {
         *counts.entry(unit).or_default() += 1;
     }
     let n_units = counts.len();
     let is_shared = counts.values().any(|n| *n > 1);
-    counts.retain(|_, n| *n == own.len());
+    counts.retain(|_, n| *n == scored.len());
     if counts.is_empty() {
-        let what = "there is no unit that all systems have a score on";
-        return Err(if is_shared && own.len() > 2 {
-            Error::Advised { what: what.into(), advice: Advice::EachPair }
+        let reason = "there is no unit that all systems have a score on";
+        return Err(if is_shared && scored.len() > 2 {
+            Error::Advised { reason: reason.into(), advice: Advice::EachPair }
         } else {
-            Error::Unsuitable(format!("{what}\nhint: {NOTHING_SHARED}"))
+            Error::Unsuitable(format!("{reason}\nhint: {NOTHING_SHARED}"))
         });
     }
-    let restricted = own.iter().map(|(system, scores)| {
+    let restricted = scored.iter().map(|(system, scores)| {
         let common = scores.iter().filter(|(unit, _)| counts.contains_key(*unit));
         (*system, common.map(|(unit, score)| (*unit, *score)).collect())
     });

@@ -71,12 +71,12 @@ impl TaskSet {
         match pairs.iter().find(|lp| !covers(lp)) {
             None => Ok(self),
             Some(other) => {
-                let own: BTreeSet<&str> =
+                let pairs: BTreeSet<&str> =
                     self.tasks.iter().flat_map(|task| &task.pairs).map(String::as_str).collect();
-                let own = own.into_iter().collect::<Vec<_>>().join(", ");
+                let pairs = pairs.into_iter().collect::<Vec<_>>().join(", ");
                 let name = &self.name;
                 Err(Error::Unsuitable(format!(
-                    "the task set `{name}` has no task on `{other}`; hint: it has {own}"
+                    "the task set `{name}` has no task on `{other}`; hint: it has {pairs}"
                 )))
             }
         }

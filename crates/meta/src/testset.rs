@@ -70,10 +70,10 @@ impl TestSet {
     ///
     /// # Errors
     /// Those of [`TestSet::open`].
-    pub fn of_languages(dir: &Path, (src, tgt): (&Lang, &Lang), given: &str) -> Result<Self, Error> {
+    pub fn of_languages(dir: &Path, (src, tgt): (&Lang, &Lang), fallback: &str) -> Result<Self, Error> {
         let is_same = |lp: &String| lang::parse_pair(lp).is_ok_and(|(a, b)| (&a, &b) == (src, tgt));
         let lp = pairs(dir).into_iter().chain(layout_of_ment::pairs(dir)).find(is_same);
-        Self::open(dir, lp.as_deref().unwrap_or(given))
+        Self::open(dir, lp.as_deref().unwrap_or(fallback))
     }
 
     #[must_use]
@@ -186,11 +186,11 @@ impl TestSet {
             return self.scores_in_one_file(name, Path::new(&pattern));
         }
         let [seg, sys] = ["seg", "sys"].map(|level| PathBuf::from(pattern.replace("{level}", level)));
-        let there = |path: &PathBuf| path.is_file();
-        if !there(&seg) && !there(&sys) {
+        let exists = |path: &PathBuf| path.is_file();
+        if !exists(&seg) && !exists(&sys) {
             return Err(Error::NoScores { name: name.into(), pattern });
         }
-        let (seg, sys) = (Some(seg).filter(there), Some(sys).filter(there));
+        let (seg, sys) = (Some(seg).filter(exists), Some(sys).filter(exists));
         self.scores(name, seg.as_deref(), sys.as_deref())
     }
 
@@ -323,12 +323,6 @@ impl TestSet {
         }
         let path = self.layout.output(system);
         self.whole(&path, texts_as_published(&path, "hypothesis")?)
-    }
-
-    /// The file of a system's translations.
-    #[must_use]
-    pub fn output_file(&self, system: &str) -> PathBuf {
-        self.layout.output(system)
     }
 
     /// The translations of a system.

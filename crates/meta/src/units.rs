@@ -41,16 +41,17 @@ pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Erro
 pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Scores, Error> {
     let units = run_units(path, verdicts, testset)?;
     if verdicts.iter().all(|verdict| verdict.seg.is_none()) {
-        let given = verdicts.iter().zip(units);
-        let given = given.map(|(verdict, unit)| (verdict.system.clone(), unit.segs, verdict.usable_score()));
-        return Ok(Scores::from_units(name, UnitScores::new(&given.collect::<Vec<_>>())));
+        let scored = verdicts.iter().zip(units);
+        let scored =
+            scored.map(|(verdict, unit)| (verdict.system.clone(), unit.segs, verdict.usable_score()));
+        return Ok(Scores::from_units(name, UnitScores::new(&scored.collect::<Vec<_>>())));
     }
     let mut columns = SegmentScores::new();
     for verdict in verdicts {
         if verdict.status == "ok" && verdict.score.is_none() {
             let (system, unit) = (verdict.system.clone(), verdict.what());
-            let what = "has status `ok` but no score".to_owned();
-            return Err(Error::Unit { path: path.into(), system, unit, what });
+            let reason = "has status `ok` but no score".to_owned();
+            return Err(Error::Unit { path: path.into(), system, unit, reason });
         }
         let column =
             columns.entry(verdict.system.clone()).or_insert_with(|| vec![None; testset.n_segments()]);
@@ -83,12 +84,12 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
         let unit = texts.unit(verdict)?;
         for seg in &unit.segs {
             if let Some(other) = judged.insert((&verdict.system, *seg), verdict) {
-                let what = format!(
+                let reason = format!(
                     "covers segment {} (id {seg}), which the verdict on {} covers too",
                     seg + 1,
                     other.what()
                 );
-                return Err(texts.refused(verdict, what));
+                return Err(texts.refused(verdict, reason));
             }
         }
         units.push(unit);
@@ -103,13 +104,13 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
 pub fn check(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<(), Error> {
     if let Some(verdict) = verdicts.iter().find(|verdict| !testset.systems.contains(&verdict.system)) {
         let known = if testset.systems.is_empty() { "none".into() } else { testset.systems.join(", ") };
-        let what = format!(
+        let reason = format!(
             "`{}` has verdicts on `{}`, which is no system of the test set for `{}`",
             path.display(),
             verdict.system,
             testset.lp
         );
-        return Err(Error::Advised { what, advice: Advice::JudgeTestSet(known) });
+        return Err(Error::Advised { reason, advice: Advice::JudgeTestSet(known) });
     }
     run_units(path, verdicts, testset).map(drop)
 }
@@ -127,9 +128,9 @@ impl<'a> Texts<'a> {
         Self { path, testset, sources: None, outputs: BTreeMap::new() }
     }
 
-    fn refused(&self, verdict: &Verdict, what: String) -> Error {
+    fn refused(&self, verdict: &Verdict, reason: String) -> Error {
         let (system, unit) = (verdict.system.clone(), verdict.what());
-        Error::Unit { path: self.path.into(), system, unit, what }
+        Error::Unit { path: self.path.into(), system, unit, reason }
     }
 
     fn unit(&mut self, verdict: &Verdict) -> Result<Unit, Error> {
@@ -140,9 +141,9 @@ impl<'a> Texts<'a> {
             None => verdict.segs.clone(),
         };
         if let Some(seg) = segs.iter().find(|seg| **seg >= n_segments) {
-            let what =
+            let reason =
                 format!("is about segment {seg}, but the test set ends with segment {}", n_segments - 1);
-            return Err(self.refused(verdict, what));
+            return Err(self.refused(verdict, reason));
         }
         if let Some(seg) = verdict.seg.filter(|_| self.is_of_a_run()) {
             self.is_of_the_test_set(verdict, seg)?;
@@ -173,8 +174,8 @@ impl<'a> Texts<'a> {
             return Ok(());
         }
         self.read(&verdict.system)?;
-        let there = self.outputs[&verdict.system].get(seg).map(|text| text.trim());
-        if there == Some(verdict.hypothesis.trim()) {
+        let output = self.outputs[&verdict.system].get(seg).map(|text| text.trim());
+        if output == Some(verdict.hypothesis.trim()) {
             return Ok(());
         }
         let (system, unit) = (verdict.system.clone(), verdict.what());
@@ -206,11 +207,11 @@ impl<'a> Texts<'a> {
                 [only] => format!("segment {only}"),
                 [] => "no segment".to_owned(),
             };
-            let what = format!(
+            let reason = format!(
                 "has another {side} than the test set ({listed}); hint: the run must have judged this test \
                  set, whole documents of it"
             );
-            self.refused(verdict, what)
+            self.refused(verdict, reason)
         })
     }
 
@@ -220,18 +221,18 @@ impl<'a> Texts<'a> {
             let places = self.testset.places.iter().enumerate();
             places.filter(|(_, place)| place.doc == doc).map(|(seg, _)| seg).collect()
         };
-        let whole = of(&verdict.doc);
-        if !whole.is_empty() {
-            return Ok(whole);
+        let segments = of(&verdict.doc);
+        if !segments.is_empty() {
+            return Ok(segments);
         }
         let mut segs = Vec::new();
         for doc in verdict.doc.split('+') {
             let found = of(doc);
             if found.is_empty() {
-                let what = format!(
+                let reason = format!(
                     "does not say which segments it is about, and the test set has no document `{doc}`"
                 );
-                return Err(self.refused(verdict, what));
+                return Err(self.refused(verdict, reason));
             }
             segs.extend(found);
         }
@@ -252,11 +253,11 @@ impl<'a> Texts<'a> {
 /// ```
 #[must_use]
 pub fn starts(parts: &[&str], joined: &str) -> Option<Vec<usize>> {
-    let (mut rest, mut at) = (joined, 0);
+    let (mut tail, mut at) = (joined, 0);
     let mut starts = Vec::with_capacity(parts.len());
     for (idx, part) in parts.iter().enumerate() {
         let part = part.trim_end();
-        let after = rest.strip_prefix(part)?;
+        let after = tail.strip_prefix(part)?;
         let padding = |c: char| c.is_whitespace() && c != JOINT;
         let next = after.trim_start_matches(padding);
         starts.push(at);
@@ -264,7 +265,7 @@ pub fn starts(parts: &[&str], joined: &str) -> Option<Vec<usize>> {
         if idx + 1 == parts.len() {
             return next.is_empty().then_some(starts);
         }
-        rest = next.strip_prefix(JOINT)?;
+        tail = next.strip_prefix(JOINT)?;
         at += 1;
     }
     joined.is_empty().then_some(starts)

@@ -9,6 +9,7 @@ mod hybrid;
 mod latent;
 mod quantised;
 mod safetensors;
+mod score_head;
 pub mod seeded;
 mod unread;
 
@@ -164,7 +165,8 @@ impl Weights {
     /// # Errors
     /// The first file that was replaced.
     pub fn check(&self, hashed: &[Stamp]) -> Result<(), Error> {
-        let is_other = |mapped: &&Mapped| !Stamp::of(&mapped.file).is_ok_and(|stamp| hashed.contains(&stamp));
+        let is_other =
+            |mapped: &&Mapped| !Stamp::from_file(&mapped.file).is_ok_and(|stamp| hashed.contains(&stamp));
         match self.files.iter().find(is_other) {
             None => Ok(()),
             Some(mapped) => Err(Error::File {

@@ -36,8 +36,8 @@ pub struct TokenBudget {
 impl TokenBudget {
     /// The budget of all methods but GEMBA-ESA; `asked` is the user's.
     #[must_use]
-    pub fn budgeted(asked: Option<usize>) -> Self {
-        Self { first: asked.unwrap_or(BUDGET), grows: true, later: asked.unwrap_or(NO_BUDGET) }
+    pub fn budgeted(budget: Option<usize>) -> Self {
+        Self { first: budget.unwrap_or(BUDGET), grows: true, later: budget.unwrap_or(NO_BUDGET) }
     }
 
     /// Maximum number of calls: one at each size of the budget. Where an answer can be unreadable, [`HOTTER`]
@@ -49,8 +49,8 @@ impl TokenBudget {
 
     /// GEMBA-ESA's budget.
     #[must_use]
-    pub fn free(asked: Option<usize>) -> Self {
-        let all = asked.unwrap_or(NO_BUDGET);
+    pub fn free(budget: Option<usize>) -> Self {
+        let all = budget.unwrap_or(NO_BUDGET);
         Self { first: all, grows: false, later: all }
     }
 }

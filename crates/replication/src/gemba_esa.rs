@@ -34,9 +34,9 @@ struct Published {
 /// # Errors
 /// Options for which nothing is published, and prompts or shots that cannot be used.
 pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    let given = options;
-    let options = Options::read(given);
-    check_options(settings, &options, given)?;
+    let gemba_options = options;
+    let options = Options::read(gemba_options);
+    check_options(settings, &options, gemba_options)?;
     if *options.edition == Edition::Wmt26 {
         return Ok(wmt26::Published::new(settings, &options)?.into());
     }

@@ -17,7 +17,7 @@ use tribunal_judges::{
 
 use crate::gemba_api::{self, TokenBudget};
 
-const SHOTS: File =
+pub const SHOTS: File =
     File { name: "gemba_mqm/shots.code.jsonl", text: include_str!("gemba_mqm/shots.code.jsonl") };
 
 /// GEMBA-MQM as published.

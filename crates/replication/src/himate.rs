@@ -85,7 +85,7 @@ impl Protocol for Published {
 impl From<Published> for Judge {
     fn from(judge: Published) -> Self {
         let prompts = prompt::hash(judge.texts.all());
-        let calls = calls((Preset::Code, judge.stages), false, N_SUBTYPES);
+        let calls = calls(Preset::Code, judge.stages, false, N_SUBTYPES);
         Self::new(Provenance { prompts, ..Provenance::default() }, judge).with_calls(calls)
     }
 }
@@ -190,11 +190,11 @@ impl Published {
             pair.correction_severity,
             pair.correction_format
         );
-        let said = self.ask(task, (Role::Tier2, CORRECT), &pair.corrector, question)?.text;
-        let correction = said
+        let answer = self.ask(task, (Role::Tier2, CORRECT), &pair.corrector, question)?.text;
+        let correction = answer
             .split("Translation: ")
             .nth(1)
-            .ok_or_else(|| reading::unusable(&said, "no `Translation: ` before the correction"))?;
+            .ok_or_else(|| reading::unusable(&answer, "no `Translation: ` before the correction"))?;
         let question = format!(
             "Error definition: {}Original Translation: {}\n\nCorrected Translation: {correction}\n{}",
             agent.verified, segment.hypothesis, pair.verification_format

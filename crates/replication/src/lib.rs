@@ -9,6 +9,7 @@ mod gemba_esa;
 mod gemba_mqm;
 mod himate;
 mod m_mad;
+mod mqm_ape;
 mod rate;
 pub mod rubric_mqm;
 
@@ -27,6 +28,7 @@ use tribunal_judges::{
 /// The published programs, one a method.
 pub const PROGRAMS: &[Program] = &[
     Program { method: "gemba-mqm", build: gemba_mqm::build },
+    Program { method: "mqm-ape", build: mqm_ape::build },
     Program { method: "gemba-da", build: gemba_ratings::build_da },
     Program { method: "gemba-sqm", build: gemba_ratings::build_sqm },
     Program { method: "gemba-stars", build: gemba_ratings::build_stars },

@@ -82,7 +82,7 @@ impl From<Published> for Judge {
         let shots = judge.examples.0.values().flatten().flatten();
         let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
         let prompts = prompt::hash(texts.chain(shots));
-        let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(judge.weights.name);
+        let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(&judge.weights.name);
         let calls = judge.calls();
         Self::new(provenance, judge).with_calls(calls)
     }
@@ -129,13 +129,14 @@ impl Published {
         if segment.is_blank() {
             return Err(Error::nothing_to_judge());
         }
-        let said = in_parallel(&DIMENSIONS, |idx, _| self.annotate(panel, segment, idx));
-        let said = said.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let annotations = in_parallel(&DIMENSIONS, |idx, _| self.annotate(panel, segment, idx));
+        let annotations = annotations.into_iter().collect::<Result<Vec<_>, _>>()?;
         let errors = if self.has_debate {
-            let views = in_parallel(&said, |idx, said| self.debate(panel, segment, idx, said));
+            let views =
+                in_parallel(&annotations, |idx, annotation| self.debate(panel, segment, idx, annotation));
             self.conclude(panel, segment, &views.into_iter().collect::<Result<Vec<_>, _>>()?)?
         } else {
-            self.conclude_at_once(panel, segment, &said)?
+            self.conclude_at_once(panel, segment, &annotations)?
         };
         let (errors, score) =
             mqm::assess(errors, &segment.source, &segment.hypothesis, Repeats::Charged, self.weights);
@@ -156,17 +157,17 @@ impl Published {
 
     /// Stage 2 of one dimension. Side B opens with every "major" of the answer turned into "minor"; where
     /// that changes nothing there is no debate.
-    fn debate(&self, panel: &Panel, segment: &Segment, idx: usize, said: &str) -> Result<View, Error> {
-        let opposition = if said.contains("non-translation") {
+    fn debate(&self, panel: &Panel, segment: &Segment, idx: usize, annotation: &str) -> Result<View, Error> {
+        let opposition = if annotation.contains("non-translation") {
             self.texts.denial.clone()
         } else {
-            said.replace("major", "minor")
+            annotation.replace("major", "minor")
         };
-        if opposition == said {
-            return Ok(View::Said(said.to_owned()));
+        if opposition == annotation {
+            return Ok(View::Said(annotation.to_owned()));
         }
         let step = DEBATE_STAGE.about(DIMENSIONS[idx].name);
-        let mut a = self.side(Role::DebaterA, segment, idx, said);
+        let mut a = self.side(Role::DebaterA, segment, idx, annotation);
         let mut b = self.side(Role::DebaterB, segment, idx, &opposition);
         let mut last = Value::Null;
         for _ in 0..self.rounds {
@@ -230,12 +231,12 @@ impl Published {
         &self,
         panel: &Panel,
         segment: &Segment,
-        said: &[String],
+        annotations: &[String],
     ) -> Result<Vec<ErrorSpan>, Error> {
-        let chat = judge_chat(&self.texts.baseline, segment, said);
+        let chat = judge_chat(&self.texts.baseline, segment, annotations);
         let sampling = self.sampling(panel, STAGE_1_BUDGET, panel.sampling.temperature);
-        let question = tribunal_judges::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
-        let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, &question, BASELINE_RETRY, |reply| {
+        let request = tribunal_judges::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
+        let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, &request, BASELINE_RETRY, |reply| {
             let object = evaluated(&reply.text)
                 .ok_or_else(|| reading::unusable(&reply.text, "no object that Python can read"))?;
             Ok((reply.clone(), object))
@@ -255,8 +256,8 @@ impl Published {
         let is_first = question.role == Role::Annotator;
         let temperature = if is_first { panel.sampling.temperature } else { LATER_TEMPERATURE };
         let sampling = self.sampling(panel, question.budget, temperature);
-        let asked = tribunal_judges::Question { chat, form: &ResponseFormat::Text, sampling };
-        read(&panel.answer(question.role, &question.step, &asked)?)
+        let request = tribunal_judges::Question { chat, form: &ResponseFormat::Text, sampling };
+        read(&panel.answer(question.role, &question.step, &request)?)
     }
 
     fn sampling(&self, panel: &Panel, budget: usize, temperature: f32) -> Sampling {
@@ -367,8 +368,8 @@ fn evaluated(text: &str) -> Option<Value> {
 /// The list of an answer from the first `"annotations": [` to the last `]`. A
 /// list that is not JSON counts as empty, as in the published code.
 fn extract(text: &str) -> Option<Value> {
-    let opens = |rest: &str| -> Option<usize> {
-        let list = rest.strip_prefix("\"annotations\"")?.trim_start().strip_prefix(':')?.trim_start();
+    let opens = |tail: &str| -> Option<usize> {
+        let list = tail.strip_prefix("\"annotations\"")?.trim_start().strip_prefix(':')?.trim_start();
         list.starts_with('[').then(|| text.len() - list.len())
     };
     let open = text.match_indices("\"annotations\"").find_map(|(at, _)| opens(&text[at..]))?;

@@ -103,7 +103,7 @@ fn float(x: f64) -> String {
     }
     let text = format!("{x:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(("+", exponent), |rest| ("-", rest));
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(("+", exponent), |digits| ("-", digits));
     format!("{digits}e{sign}{exponent:0>2}")
 }
 

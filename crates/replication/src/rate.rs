@@ -338,7 +338,7 @@ impl<'a> Session<'a> {
         let [first, second] = pairwise::both_orders(|order| {
             self.compare_once(round, &source, order.put(&candidate, &anchored), order)
         })?;
-        let outcome = Outcome::of(&first, &second);
+        let outcome = Outcome::between(&first, &second);
         let response = self.judge.calibrate(outcome, tentative, anchor)?;
         self.told("comparison_agent", &repr(&response))
     }
@@ -356,13 +356,18 @@ impl<'a> Session<'a> {
         let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
         let stage = if order == Order::AsGiven { stages::COMPARE } else { stages::COMPARE_SWAPPED };
         let reply = self.ask(Role::Comparer, stage.round(round), &chat, None)?;
-        let said = content(&reply);
-        let json = said.split("```json").nth(1).map_or(said, |rest| rest.split("```").next().unwrap_or(rest));
+        let reply_text = content(&reply);
+        let json = reply_text
+            .split("```json")
+            .nth(1)
+            .map_or(reply_text, |after| after.split("```").next().unwrap_or(after));
         match serde_json::from_str::<Value>(json.trim()) {
             Ok(Value::Object(answer)) => {
                 Ok(answer.get("winner").and_then(Value::as_str).unwrap_or("").to_owned())
             }
-            Ok(_) => Err(reading::unusable(said, "the comparison agent gave JSON that is not an object")),
+            Ok(_) => {
+                Err(reading::unusable(reply_text, "the comparison agent gave JSON that is not an object"))
+            }
             Err(_) => Ok("Tie".into()),
         }
     }
@@ -378,8 +383,8 @@ impl<'a> Session<'a> {
 impl Source {
     /// `update_anchor`: an existing score keeps its key.
     fn set_anchor(&mut self, score: Number, text: String) {
-        let there = self.anchors.iter_mut().find(|(at, _)| is_same(at.value(), score.value()));
-        if let Some((_, anchored)) = there {
+        let anchor = self.anchors.iter_mut().find(|(at, _)| is_same(at.value(), score.value()));
+        if let Some((_, anchored)) = anchor {
             *anchored = text;
         } else {
             self.anchors.push((score, text));
@@ -408,7 +413,7 @@ impl Source {
 
 impl Outcome {
     /// `_resolve_consistency`, of the winners in both orders: anything unknown or inconsistent is a tie.
-    fn of(first: &str, second: &str) -> Self {
+    fn between(first: &str, second: &str) -> Self {
         match (first, second) {
             ("A", "B") => Self::CandidateWins,
             ("B", "A") => Self::AnchorWins,

@@ -209,7 +209,7 @@ fn published_examples(templates: &Templates, file: File) -> Result<Vec<Example>,
     let layout = templates.scenario.scale().map_or("severity".to_owned(), |scale| scale.max().to_string());
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let example = |(idx, line): (usize, &str)| {
-        let unfit = |reason: String| setup::Error::Shot { file: file.name.into(), line: idx + 1, reason };
+        let unfit = |reason: String| setup::Error::Line { file: file.name.into(), line: idx + 1, reason };
         let mut shot: PublishedExample = serde_json::from_str(line).map_err(|e| unfit(e.to_string()))?;
         let Some(answer) = shot.answers.remove(&layout) else {
             return Err(unfit(format!("`answers` has no `{layout}`")));

@@ -108,7 +108,7 @@ fn the_scale_is_that_of_the_run() {
     let of = |request: &str, preset: Preset| {
         let settings = Settings { preset, ..Settings::default() };
         let built = build(request, &settings).unwrap();
-        scale(built.method, &built.signature().all())
+        scale(&built.method(), &built.signature().all())
     };
     for (request, preset, words) in [
         ("gemba-mqm", Preset::Strict, "negative penalty, -25 to 0, higher is better"),

@@ -3,65 +3,19 @@
 //!
 //! Source: OWASP, "CSV Injection".
 
-use std::borrow::Cow;
-
-/// Treatment of cells that a spreadsheet would run as a formula. Numbers are none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Formulas {
-    /// An apostrophe before it keeps it text
-    #[default]
-    Quote,
-    /// Nothing is written
-    Refuse,
-    /// It is written as it is, for programs that read the table back
-    Keep,
+/// Cells with an apostrophe before those that a spreadsheet would run, which keeps them text.
+///
+/// ```
+/// use tribunal_report::quoted;
+/// let cells = ["=SUM(A1)", "-0.5", "-", "- Ja."].map(String::from);
+/// assert_eq!(quoted(cells.into()), ["'=SUM(A1)", "-0.5", "-", "'- Ja."]);
+/// ```
+#[must_use]
+pub fn quoted(cells: Vec<String>) -> Vec<String> {
+    cells.into_iter().map(|cell| if is_formula(&cell) { format!("'{cell}") } else { cell }).collect()
 }
 
-/// A cell that begins like a formula.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the cell {0:?} begins like a formula, which spreadsheets run\nhint: `--formulas quote` puts an apostrophe before such \
-     cells, `--formulas keep` leaves them as they are"
-)]
-pub struct Formula(String);
-
-/// Length of a cell's text in a message. Unit: characters.
-const SHOWN: usize = 40;
-
-impl Formulas {
-    /// A text as a cell.
-    ///
-    /// ```
-    /// use tribunal_report::Formulas;
-    /// let quoted = |text| Formulas::Quote.cell(text).unwrap().into_owned();
-    /// assert_eq!(quoted("=SUM(A1)"), "'=SUM(A1)");
-    /// assert_eq!((quoted("-0.5"), quoted("-"), quoted("- Ja.")), ("-0.5".into(), "-".into(), "'- Ja.".into()));
-    /// assert!(Formulas::Refuse.cell("@x").is_err());
-    /// assert_eq!(Formulas::Keep.cell("@x").unwrap(), "@x");
-    /// ```
-    ///
-    /// # Errors
-    /// [`Formula`] with [`Formulas::Refuse`].
-    pub fn cell(self, text: &str) -> Result<Cow<'_, str>, Formula> {
-        match self {
-            _ if !is_formula(text) => Ok(Cow::Borrowed(text)),
-            Self::Quote => Ok(Cow::Owned(format!("'{text}"))),
-            Self::Refuse => Err(Formula(text.chars().take(SHOWN).collect())),
-            Self::Keep => Ok(Cow::Borrowed(text)),
-        }
-    }
-
-    /// A row of cells.
-    ///
-    /// # Errors
-    /// The errors of [`Formulas::cell`].
-    pub fn row(self, cells: Vec<String>) -> Result<Vec<String>, Formula> {
-        cells.into_iter().map(|cell| self.cell(&cell).map(Cow::into_owned)).collect()
-    }
-}
-
-/// Returns true if a spreadsheet would run a cell.
+/// Returns true if a spreadsheet would run a cell. Numbers are no formulas.
 #[must_use]
 pub fn is_formula(text: &str) -> bool {
     let begins = text.starts_with(['=', '+', '-', '@', '\t', '\r']);

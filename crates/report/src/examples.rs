@@ -67,7 +67,7 @@ struct Extremes {
 impl ReportExamples {
     /// Without any record.
     #[must_use]
-    pub fn of(signature: &str) -> Self {
+    pub fn new(signature: &str) -> Self {
         Self { names_errors: signature.contains("|weights:"), ..Self::default() }
     }
 
@@ -100,7 +100,7 @@ impl ReportExamples {
         let chances = chances.chain(record.warning.as_ref().map(|_| WARNED));
         let Some(likeliest) = chances.max_by(f64::total_cmp) else { return };
         self.certain += 1;
-        let at = self.likeliest.partition_point(|(there, _)| *there >= likeliest);
+        let at = self.likeliest.partition_point(|(other, _)| *other >= likeliest);
         if at < SHOWN {
             self.likeliest.insert(at, (likeliest, record));
             self.likeliest.truncate(SHOWN);

@@ -15,7 +15,6 @@ use crate::{
 };
 
 mod checked;
-pub mod comet;
 mod mqm_tsv;
 mod mtme;
 mod names;
@@ -58,10 +57,10 @@ impl Format {
     #[must_use]
     pub fn loses(self) -> Option<&'static str> {
         match self {
-            Self::MqmTsv => Some("scores and explanations"),
+            Self::MqmTsv => Some("scores, explanations and suggestions"),
             Self::Mtme => Some("errors"),
-            Self::Ratings | Self::Pearmut => Some("scores, explanations and confidences"),
-            Self::Wmt26 => Some("explanations and confidences"),
+            Self::Ratings | Self::Pearmut => Some("scores, explanations, suggestions and confidences"),
+            Self::Wmt26 => Some("explanations, suggestions and confidences"),
             Self::Csv | Self::Parquet | Self::Testset => None,
         }
     }
@@ -80,13 +79,11 @@ pub struct Job<'a> {
     pub origin: Origin<'a>,
 }
 
-/// Origin of the verdicts, and their format in tables.
+/// Origin of the verdicts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin<'a> {
     /// The run's signature; `None` of human raters, and of verdicts without their folder.
     pub signature: Option<&'a str>,
-    /// Treatment of cells that spreadsheets would run.
-    pub formulas: cells::Formulas,
     /// The task that a submission is for.
     pub task: Option<wmt26::Task<'a>>,
 }
@@ -138,10 +135,10 @@ pub enum Error {
     )]
     Mark { system: String, seg: usize, mark: &'static str },
     #[error(
-        "`{name}` cannot be the name of a {what} in files of mt-metrics-eval\nhint: use letters, digits, {}",
-        if *what == "metric" { "`-`, `_` and `+`, as in `--name tribunal-fsp`" } else { "`_` and `+`, as in `--reference refA`" }
+        "`{name}` cannot be the name of a {noun} in files of mt-metrics-eval\nhint: use letters, digits, {}",
+        if *noun == "metric" { "`-`, `_` and `+`, as in `--name tribunal-fsp`" } else { "`_` and `+`, as in `--reference refA`" }
     )]
-    Name { name: String, what: &'static str },
+    Name { name: String, noun: &'static str },
     #[error(
         "{} of `{system}` has two verdicts (documents `{a}` and `{b}`), so ids do not number the test set\nhint: judge \
          with `--testset`, or number `seg_id` through the whole test set",
@@ -166,12 +163,10 @@ pub enum Error {
     )]
     Place { system: String, doc: String, seg: Option<usize>, start: usize, end: usize, n: usize },
     #[error(
-        "the {what}s {first:?} and {second:?} would both be written as {written:?}\nhint: export to ratings, csv or parquet, \
+        "the {noun}s {first:?} and {second:?} would both be written as {written:?}\nhint: export to ratings, csv or parquet, \
          which hold any name"
     )]
-    Names { what: &'static str, first: String, second: String, written: String },
-    #[error(transparent)]
-    Formula(#[from] cells::Formula),
+    Names { noun: &'static str, first: String, second: String, written: String },
     #[error("{} of `{system}` is beyond the test set, which has {n} segments for {lp}", numbered(*seg))]
     Beyond { system: String, seg: usize, n: usize, lp: String },
     #[error(
@@ -284,20 +279,12 @@ fn put(format: &'static str, out: &mut dyn Write, bytes: &[u8]) -> Result<(), Er
 /// CSV of systems or of units, for a terminal or a spreadsheet: control characters are shown.
 ///
 /// # Errors
-/// [`Error::Formula`] for a cell that is refused.
-pub fn csv(
-    summary: &crate::run::Summary,
-    records: &[Record],
-    detail: Detail,
-    formulas: cells::Formulas,
-) -> Result<Vec<u8>, Error> {
+/// [`Error::Write`].
+pub fn csv(summary: &crate::run::Summary, records: &[Record], detail: Detail) -> Result<Vec<u8>, Error> {
     match detail {
         Detail::Systems => {
-            let rows = super::system_rows(summary).into_iter().map(|row| formulas.row(row));
-            table::write(&rows.collect::<Result<Vec<_>, _>>()?)
+            table::write(&super::system_rows(summary).into_iter().map(cells::quoted).collect::<Vec<_>>())
         }
-        Detail::Units => {
-            table::csv(records, Origin { signature: Some(&summary.signature), formulas, task: None })
-        }
+        Detail::Units => table::csv(records, Some(&summary.signature)),
     }
 }

@@ -26,7 +26,7 @@ mod text;
 pub mod transcript;
 mod units;
 
-pub use cells::Formulas;
+pub use cells::quoted;
 pub use examples::ReportExamples;
 pub use style::TextStyle;
 pub use text::{cost, text, text_of};
@@ -75,21 +75,13 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
 
 /// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON; control
 /// characters are shown.
-///
-/// # Errors
-/// [`export::Error::Formula`] for a cell that is rejected.
-pub fn tsv(
-    summary: &Summary,
-    records: &[Record],
-    detail: Detail,
-    formulas: Formulas,
-) -> Result<String, export::Error> {
+#[must_use]
+pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
     let rows: Vec<Vec<String>> = match detail {
         Detail::Systems => system_rows(summary),
         Detail::Units => unit_rows(records),
     };
-    let line = |row: Vec<String>| Ok(formulas.row(row)?.join("\t") + "\n");
-    rows.into_iter().map(line).collect()
+    rows.into_iter().map(|row| quoted(row).join("\t") + "\n").collect()
 }
 
 fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
@@ -144,6 +136,6 @@ fn number(value: Option<f64>) -> String {
 
 /// `3 verdicts`, `1 verdict`.
 #[must_use]
-pub fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+pub fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

@@ -112,8 +112,8 @@ fn wrap(cells: &[Cell], width: usize) -> Vec<Vec<Cell>> {
     for &cell in cells {
         let w = cell.0.width().unwrap_or(0);
         if used + w > width && w > 0 && !line.is_empty() {
-            let rest = if cell.0 == ' ' { Vec::new() } else { line.split_off(break_at(&line, cell.0)) };
-            lines.push(std::mem::replace(&mut line, rest));
+            let overflow = if cell.0 == ' ' { Vec::new() } else { line.split_off(break_at(&line, cell.0)) };
+            lines.push(std::mem::replace(&mut line, overflow));
             used = line.iter().map(|(c, _)| c.width().unwrap_or(0)).sum();
             if cell.0 == ' ' {
                 continue;
@@ -157,6 +157,7 @@ mod tests {
             severity,
             weight: 1.0,
             explanation: None,
+            suggestion: None,
             confidence: None,
             times: 1,
         }

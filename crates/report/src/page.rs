@@ -189,14 +189,14 @@ fn element(id: &str, packed: &str) -> String {
 
 /// A template with its marks filled from left to right, so that nothing that is filled in is looked at again.
 fn filled(template: &str, parts: &[(&str, String)]) -> String {
-    let (mut out, mut rest) = (String::new(), template);
+    let (mut out, mut tail) = (String::new(), template);
     loop {
-        let next = parts.iter().filter_map(|(mark, value)| Some((rest.find(mark)?, mark, value))).min();
+        let next = parts.iter().filter_map(|(mark, value)| Some((tail.find(mark)?, mark, value))).min();
         let Some((at, mark, value)) = next else { break };
-        let _ = write!(out, "{}{value}", &rest[..at]);
-        rest = &rest[at + mark.len()..];
+        let _ = write!(out, "{}{value}", &tail[..at]);
+        tail = &tail[at + mark.len()..];
     }
-    out + rest
+    out + tail
 }
 
 /// The title of a list: `Segments`.

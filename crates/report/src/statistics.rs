@@ -187,12 +187,12 @@ fn cell(task: &TaskResult, name: &str) -> String {
 
 /// The metric's own number of segments or documents, where others in the column have another.
 fn own_number(task: &TaskResult, name: &str) -> String {
-    let Some(own) = task.bases.get(name) else { return String::new() };
-    if task.bases.values().any(|other| other.unit != own.unit) {
-        return format!(" n={} {}s", own.units, name_of(own.unit));
+    let Some(basis) = task.bases.get(name) else { return String::new() };
+    if task.bases.values().any(|other| other.unit != basis.unit) {
+        return format!(" n={} {}s", basis.units, name_of(basis.unit));
     }
     let most = task.bases.values().map(|basis| basis.units).max();
-    if Some(own.units) < most { format!(" n={}", own.units) } else { String::new() }
+    if Some(basis.units) < most { format!(" n={}", basis.units) } else { String::new() }
 }
 
 fn with_rank(value: f64, rank: Option<usize>) -> String {

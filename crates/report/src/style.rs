@@ -11,8 +11,8 @@ pub struct TextStyle {
 }
 
 /// Wraps sentences at the style's width.
-pub fn wrapped(said: impl IntoIterator<Item = String>, style: TextStyle) -> String {
-    let lines = said.into_iter().flat_map(|line| marked::wrapped(&line, style.width));
+pub fn wrapped(lines: impl IntoIterator<Item = String>, style: TextStyle) -> String {
+    let lines = lines.into_iter().flat_map(|line| marked::wrapped(&line, style.width));
     lines.map(|line| line + "\n").collect()
 }
 

@@ -11,7 +11,7 @@ use crate::{
     plain::plain,
     run::{
         Record, Status, Summary,
-        summary::{Common, Cost, SystemSummary},
+        summary::{Common, Cost, SystemSummary, untranslated},
     },
 };
 
@@ -30,7 +30,7 @@ const UNUSABLE: &str = "unusable";
 /// The whole report.
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextStyle) -> String {
-    let mut shown = ReportExamples::of(&summary.signature);
+    let mut shown = ReportExamples::new(&summary.signature);
     for record in records {
         shown.add(record.clone());
     }
@@ -51,7 +51,7 @@ pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style:
     }
     parts.push(rounds(summary, style));
     parts.push(outcomes(&summary.cost));
-    if summary.method().is_some_and(|method| method.name == "rubric-mqm") {
+    if summary.of_method(|method, _| method.name == "rubric-mqm") == Some(true) {
         parts.push(categories(&summary.systems, style));
     }
     parts.push(paint(&plain(&summary.signature), "\x1b[2m", style) + "\n");
@@ -77,8 +77,8 @@ fn apart(summary: &Summary, style: TextStyle) -> String {
     if !summary.ranks_systems() {
         return String::new();
     }
-    let said = "systems are listed by name; `tribunal compare RUN` tests which differences are significant";
-    wrapped([said.to_owned()], style)
+    let note = "systems are listed by name; `tribunal compare RUN` tests which differences are significant";
+    wrapped([note.to_owned()], style)
 }
 
 /// Caution above the scores.
@@ -98,11 +98,11 @@ fn unfinished(summary: &Summary, style: TextStyle) -> String {
     if summary.unjudged == 0 {
         return String::new();
     }
-    let said = format!(
+    let note = format!(
         "the run is not finished: {} of {} verdicts are missing; the same command continues it",
         summary.unjudged, summary.units
     );
-    wrapped([said], style)
+    wrapped([note], style)
 }
 
 /// The systems side by side; those of each language pair apart.
@@ -168,7 +168,7 @@ fn table(
     }
     let mut below = what_scores_are(uneven, names_errors, noun);
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven, noun));
-    let warnings = systems.iter().filter_map(|system| system.warning(noun));
+    let warnings = systems.iter().filter_map(|s| untranslated(&s.system, s.untranslated, s.units, noun));
     below.extend(warnings.map(|warning| format!("warning: {}\n", plain(&warning))));
     aligned(&rows, style) + &wrapped(below.lines().map(String::from), style)
 }

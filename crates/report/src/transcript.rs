@@ -61,7 +61,7 @@ fn verdict(out: &mut String, record: &Record) {
     let _ = writeln!(out, "{}, {pair}", plain(&format!("{}{doc}{seg}", record.system)));
     block(out, "source", &record.source);
     block(out, "hypothesis", &record.hypothesis);
-    let said = match (record.score, &record.reason) {
+    let summary = match (record.score, &record.reason) {
         (Some(score), _) => {
             let raw = record.raw.filter(|raw| raw.to_bits() != score.to_bits());
             let quality = record.quality_score.map_or_else(String::new, |q| format!(", quality {q}"));
@@ -85,10 +85,15 @@ fn verdict(out: &mut String, record: &Record) {
         };
         let confidence = error.confidence.map_or_else(String::new, |c| format!(", confidence {c:.3}"));
         let reason = error.explanation.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        let suggestion =
+            error.suggestion.as_ref().map_or_else(String::new, |text| format!("\n  suggestion: {text}"));
         let (severity, category, weight) = (error.severity, &error.category, error.weight);
-        format!("\n{severity} {category} \"{}\"{place}, penalty {weight}{confidence}{reason}", error.span)
+        format!(
+            "\n{severity} {category} \"{}\"{place}, penalty {weight}{confidence}{reason}{suggestion}",
+            error.span
+        )
     });
-    block(out, "verdict", &(said + &errors.collect::<String>()));
+    block(out, "verdict", &(summary + &errors.collect::<String>()));
     if let Some(warning) = &record.warning {
         block(out, "warning", warning);
     }

@@ -27,8 +27,8 @@ pub fn examples(shown: &ReportExamples, style: TextStyle) -> String {
     let mut parts: Vec<String> = shown.records().map(|record| cut(&unit(record, style), record)).collect();
     let contrasts = shown.contrasts();
     if !contrasts.is_empty() {
-        let said = "translations of one source that the judge scores furthest apart:".to_owned();
-        parts.push(wrapped([said], style));
+        let title = "translations of one source that the judge scores furthest apart:".to_owned();
+        parts.push(wrapped([title], style));
         parts.extend(contrasts.into_iter().map(|contrast| side_by_side(contrast, style)));
     }
     let counts = counted(shown);
@@ -41,9 +41,10 @@ fn counted(shown: &ReportExamples) -> Vec<String> {
     let mut counts = Vec::new();
     let more = shown.more();
     if more > 0 {
-        let what = if shown.names_errors { " with errors or without a verdict" } else { "" };
-        counts
-            .push(format!("... and {more} more{what}; `verdicts.jsonl` and `tribunal report` have them all"));
+        let qualifier = if shown.names_errors { " with errors or without a verdict" } else { "" };
+        counts.push(format!(
+            "... and {more} more{qualifier}; `verdicts.jsonl` and `tribunal report` have them all"
+        ));
     }
     let (marks, units) = shown.doubtful;
     if marks > 0 {
@@ -82,10 +83,10 @@ fn side_by_side(contrast: &Contrast, style: TextStyle) -> String {
 fn cut(unit: &str, record: &Record) -> String {
     let name = record.seg.map_or_else(|| format!("'{}'", record.doc), |seg| (seg + 1).to_string());
     let system = plain(&record.system);
-    let rest = format!("  ... (the rest: `tribunal show DIR {name} --system '{system}'`)");
+    let note = format!("  ... (the rest: `tribunal show DIR {name} --system '{system}'`)");
     let mut lines: Vec<&str> = unit.lines().collect();
     if lines.len() > LINES {
-        lines.splice(LINES - 1.., [&rest[..]]);
+        lines.splice(LINES - 1.., [&note[..]]);
     }
     lines.join("\n") + "\n"
 }
@@ -187,5 +188,8 @@ fn one_error(out: &mut String, error: &ErrorSpan, style: TextStyle) {
     }
     if let Some(explanation) = explanation {
         labelled(out, "", explanation, &[], Side::Target, style);
+    }
+    if let Some(suggestion) = &error.suggestion {
+        labelled(out, "", &format!("suggestion: {suggestion}"), &[], Side::Target, style);
     }
 }

@@ -202,9 +202,9 @@ impl InputId {
         }
         let selected = match selection {
             Selection::All => None,
-            Selection::Only(wanted) => {
-                hash.update(json_lines(std::slice::from_ref(wanted)));
-                Some(wanted.len())
+            Selection::Only(chosen) => {
+                hash.update(json_lines(std::slice::from_ref(chosen)));
+                Some(chosen.len())
             }
         };
         let (segments, systems) = (segments.n_segments(), systems.len());
@@ -314,7 +314,7 @@ impl RunFile {
 
     /// A path as it was meant where the command was given.
     #[must_use]
-    pub fn resolve(&self, given: &Path) -> PathBuf {
-        if self.directory.is_empty() { given.into() } else { Path::new(&self.directory).join(given) }
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        if self.directory.is_empty() { path.into() } else { Path::new(&self.directory).join(path) }
     }
 }

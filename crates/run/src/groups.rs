@@ -34,7 +34,7 @@ pub struct Group {
     /// Positions in the input, in order.
     pub members: Arc<[usize]>,
     /// The members that get a verdict, by their place in `members`; the others are context.
-    pub wanted: Vec<usize>,
+    pub judged: Vec<usize>,
     /// One of several groups of the same members, each of which wants another one of them ([`each_apart`]).
     pub is_apart: bool,
 }
@@ -55,10 +55,10 @@ pub fn groups<S: Segments + ?Sized>(
         Grouping::Source => sources(segments),
     };
     let group = |members: Vec<usize>| {
-        let wanted = (0..members.len()).filter(|&at| selection.wants(members[at])).collect();
-        Group { members: members.into(), wanted, is_apart: false }
+        let positions = (0..members.len()).filter(|&at| selection.wants(members[at])).collect();
+        Group { members: members.into(), judged: positions, is_apart: false }
     };
-    all.into_iter().map(group).filter(|group| !group.wanted.is_empty()).collect()
+    all.into_iter().map(group).filter(|group| !group.judged.is_empty()).collect()
 }
 
 /// Makes each segment that gets a verdict a group of its own, with the same context, where the judge asks
@@ -70,8 +70,8 @@ pub fn each_apart(groups: Vec<Group>, judge: &Judge) -> Vec<Group> {
     }
     let apart = |group: Group| {
         let is_apart = group.members.len() > 1;
-        let one = move |at: usize| Group { members: group.members.clone(), wanted: vec![at], is_apart };
-        group.wanted.into_iter().map(one).collect::<Vec<_>>()
+        let one = move |at: usize| Group { members: group.members.clone(), judged: vec![at], is_apart };
+        group.judged.into_iter().map(one).collect::<Vec<_>>()
     };
     groups.into_iter().flat_map(apart).collect()
 }
@@ -115,7 +115,7 @@ impl Group {
         let members = self.members.iter().map(|&i| input.outline(i));
         match unit {
             Unit::Segment => {
-                self.wanted.iter().map(|&at| UnitKey::of_outline(&input.outline(self.members[at]))).collect()
+                self.judged.iter().map(|&at| UnitKey::of_outline(&input.outline(self.members[at]))).collect()
             }
             Unit::Group => UnitKey::of_outlines(members, unit),
         }
@@ -130,7 +130,7 @@ impl Group {
         }
         if self.is_apart {
             // No unit's line, so that no document has the same name.
-            hash.update(format!("{:?}", self.wanted));
+            hash.update(format!("{:?}", self.judged));
         }
         let digest = hash.finalize();
         GroupId(digest[..8].iter().fold(0, |id, &byte| id << 8 | u64::from(byte)))
@@ -139,7 +139,7 @@ impl Group {
     /// Returns true if every member gets a verdict.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.wanted.len() == self.members.len()
+        self.judged.len() == self.members.len()
     }
 }
 
@@ -210,6 +210,17 @@ fn sources<S: Segments + ?Sized>(segments: &S) -> Members {
         let segment = segments.outline(i);
         Some((languages(&segment), segment.doc, segment.seg, segments.source_id(i)))
     }))
+}
+
+/// The position of the first translation of each segment's source.
+pub fn first_of_source<S: Segments + ?Sized>(segments: &S) -> Vec<usize> {
+    let mut first = vec![0; segments.n_segments()];
+    for members in sources(segments) {
+        for &member in &members {
+            first[member] = members[0];
+        }
+    }
+    first
 }
 
 /// One part of a run: `1/3` is the first of three.
@@ -317,7 +328,7 @@ mod tests {
     use super::*;
     use crate::{
         judges::{Settings, registry},
-        segment::Lang,
+        segment::lang::parse_pair,
         units::in_verdict_order,
     };
 
@@ -326,13 +337,7 @@ mod tests {
             system: system.into(),
             doc: doc.into(),
             seg,
-            src_lang: Lang::parse("en").unwrap(),
-            tgt_lang: Lang::parse("de").unwrap(),
-            source: format!("source {seg}"),
-            hypothesis: "x".repeat(seg * 7 % 50),
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            ..Segment::new(parse_pair("en-de").unwrap(), &format!("source {seg}"), &"x".repeat(seg * 7 % 50))
         }
     }
 
@@ -388,12 +393,12 @@ mod tests {
         for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments] {
             let whole = groups(&segments, &selection, grouping, 7);
             let apart = each_apart(whole.clone(), judge.as_ref());
-            let wanted = |groups: &[Group]| {
-                let of = |g: &Group| g.wanted.iter().map(|&at| g.members[at]).collect::<Vec<_>>();
+            let judged = |groups: &[Group]| {
+                let of = |g: &Group| g.judged.iter().map(|&at| g.members[at]).collect::<Vec<_>>();
                 groups.iter().flat_map(of).collect::<Vec<_>>()
             };
-            assert_eq!(wanted(&apart), wanted(&whole), "{grouping:?}");
-            assert!(apart.iter().all(|group| group.wanted.len() == 1));
+            assert_eq!(judged(&apart), judged(&whole), "{grouping:?}");
+            assert!(apart.iter().all(|group| group.judged.len() == 1));
             let ids = |groups: &[Group]| groups.iter().map(|g| g.id(&segments)).collect::<BTreeSet<_>>();
             assert_eq!(ids(&apart).len(), apart.len(), "{grouping:?}");
             let same = ids(&apart).intersection(&ids(&whole)).count();
@@ -402,7 +407,7 @@ mod tests {
                 let shard = Shard { index, count };
                 let of = |groups: &[Group]| {
                     let chosen = shard.choose(&segments[..], groups).into_iter();
-                    wanted(&chosen.map(|at| groups[at].clone()).collect::<Vec<_>>())
+                    judged(&chosen.map(|at| groups[at].clone()).collect::<Vec<_>>())
                 };
                 assert_eq!(of(&apart), of(&whole), "{grouping:?}, {shard}");
             }

@@ -121,7 +121,7 @@ fn kernels_of_parts(earlier: &str, now: &str) -> String {
 /// other difference is an error.
 fn same_signature(folder: &Folder, recorded: &Signature, requested: &Signature) -> Result<bool, Error> {
     let differences = requested.differences(recorded);
-    let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
+    let asks_again = differences.iter().any(|d| d.key == RETRY && d.recorded.is_none());
     if differences.is_empty() || asks_again && differences.len() == 1 {
         return Ok(asks_again);
     }
@@ -164,7 +164,7 @@ fn keeps_units(
                 "the text of {of}, or of a segment that is judged with it, is another"
             )));
         }
-        if !group.wanted.iter().all(|at| now.wanted.contains(at)) {
+        if !group.judged.iter().all(|at| now.judged.contains(at)) {
             return Err(other(&format!("{of}, or a segment that is judged with it, is left out")));
         }
     }

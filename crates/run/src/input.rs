@@ -67,9 +67,9 @@ pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Corpus, Selection)>, Er
     }
     segments.complete().map_err(Error::Input)?;
     let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
-    let here = InputId::new(&segments, &selection)?;
-    if here != run.input {
-        let reason = format!("it holds {here}, but `run.json` says {}", run.input);
+    let identity = InputId::new(&segments, &selection)?;
+    if identity != run.input {
+        let reason = format!("it holds {identity}, but `run.json` says {}", run.input);
         return Err(Error::DamagedFile { path, reason, hint });
     }
     Ok(Some((segments, selection)))

@@ -1,11 +1,9 @@
 //! A lock on the files of a run, which a signal handler takes before it ends the process, so that every line
 //! is complete. It catches no signal itself.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// A lock that is held while a run's files are written.
 #[derive(Clone, Debug, Default)]
@@ -40,12 +38,12 @@ impl fmt::Display for RunStatus {
 
 impl Writing {
     /// Sets the message about what an interruption retains.
-    pub fn keeps(&self, what: impl Into<String>) {
-        self.lock().retained = Some(what.into());
+    pub fn keeps(&self, message: impl Into<String>) {
+        self.lock().retained = Some(message.into());
     }
 
     /// Locks the files: waits until no write is in progress, and blocks further ones.
     pub fn lock(&self) -> MutexGuard<'_, RunStatus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

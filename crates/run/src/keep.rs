@@ -59,12 +59,12 @@ impl Keep {
             Self::Hardest(percent) => (rated.len() as f64 * percent / 100.0).ceil() as usize,
             Self::From(least) => rated.iter().filter(|source| source.difficulty >= least).count(),
         };
-        let (kept, left) = hardest_first.split_at(n.min(rated.len()));
-        let easiest = kept.last().map(|&idx| rated[idx].difficulty);
+        let (kept_sources, left) = hardest_first.split_at(n.min(rated.len()));
+        let easiest = kept_sources.last().map(|&idx| rated[idx].difficulty);
         let tied = left.iter().filter(|&&idx| Some(rated[idx].difficulty) == easiest).count();
-        let kept: BTreeSet<usize> = kept.iter().copied().collect();
+        let kept_sources: BTreeSet<usize> = kept_sources.iter().copied().collect();
         let n_rated = rated.len();
-        let sources = rated.into_iter().enumerate().filter(|(idx, _)| kept.contains(idx));
+        let sources = rated.into_iter().enumerate().filter(|(idx, _)| kept_sources.contains(idx));
         Kept { sources: sources.map(|(_, source)| source).collect(), rated: n_rated, unrated, tied }
     }
 }
@@ -98,7 +98,7 @@ impl Kept {
     /// The sources alone, one a line: line ends within a source become spaces.
     #[must_use]
     pub fn text(&self) -> String {
-        let line = |kept: &KeptSource| kept.source.replace(['\n', '\r'], " ") + "\n";
+        let line = |source: &KeptSource| source.source.replace(['\n', '\r'], " ") + "\n";
         self.sources.iter().map(line).collect()
     }
 
@@ -112,7 +112,7 @@ impl Kept {
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kept {} of {} sources", self.sources.len(), self.rated + self.unrated)?;
-        let easiest = self.sources.iter().map(|kept| kept.difficulty).min_by(f64::total_cmp);
+        let easiest = self.sources.iter().map(|source| source.difficulty).min_by(f64::total_cmp);
         if let Some(easiest) = easiest {
             write!(f, ", of difficulty {easiest} and above")?;
             if self.tied > 0 {

@@ -70,6 +70,16 @@ impl<'a> Layout<'a> {
         Self { task, groups, ids, units, retry_missing: false }
     }
 
+    /// These groups in the order in which they are judged: that of the input, or source by source.
+    #[must_use]
+    pub fn queued(&self, mut groups: Vec<usize>) -> Vec<usize> {
+        if self.task.judge.shares_sources {
+            let sources = groups::first_of_source(self.task.segments);
+            groups.sort_by_key(|&group| sources[self.groups[group].members[0]]);
+        }
+        groups
+    }
+
     /// Number of units of some groups.
     #[must_use]
     pub fn n_units(&self, groups: &[usize]) -> usize {
@@ -90,7 +100,7 @@ impl<'a> Layout<'a> {
     pub fn judge(&self, idx: usize, panel: &Panel) -> Result<Judged, Error> {
         let (group, judge) = (&self.groups[idx], self.task.judge);
         let members = group.read(self.task.segments)?;
-        let panel = panel.fresh().wanting(&group.wanted);
+        let panel = panel.fresh().wanting(&group.judged);
         let mut verdicts = judge.judge(&panel, &members);
         if self.retry_missing {
             self.judge_missing(group, &members, &panel, &mut verdicts);
@@ -98,7 +108,7 @@ impl<'a> Layout<'a> {
         let calls = panel.take_calls();
         let keys = UnitKey::of_group(&members, judge.unit);
         let n_calls = calls_of_units(&calls, keys.len());
-        let records = Record::of_group(&members, judge, verdicts, &n_calls, &group.wanted);
+        let records = Record::of_group(&members, judge, verdicts, &n_calls, &group.judged);
         let id = self.ids[idx].to_string();
         let calls = calls.into_iter().map(|call| CallLine::new(&id, &keys, call)).collect();
         Ok(Judged { records, calls })
@@ -116,12 +126,12 @@ impl<'a> Layout<'a> {
         let is_missing = |at: &usize| {
             verdicts.get(*at).is_some_and(|v| v.as_ref().is_err_and(judges::Error::is_of_the_answer))
         };
-        let (wanted, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit {
+        let (missing_units, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit {
             Unit::Segment => {
-                let missing: Vec<usize> = group.wanted.iter().copied().filter(is_missing).collect();
+                let missing: Vec<usize> = group.judged.iter().copied().filter(is_missing).collect();
                 (missing.clone(), missing)
             }
-            Unit::Group => (group.wanted.clone(), Some(0).filter(is_missing).into_iter().collect()),
+            Unit::Group => (group.judged.clone(), Some(0).filter(is_missing).into_iter().collect()),
         };
         if missing.is_empty() {
             return;
@@ -131,7 +141,7 @@ impl<'a> Layout<'a> {
             seed: panel.sampling.seed.wrapping_add(OTHER_SEED),
             ..panel.sampling.clone()
         };
-        let mut warmer = panel.wanting(&wanted);
+        let mut warmer = panel.wanting(&missing_units);
         warmer.sampling = sampling;
         let mut again = self.task.judge.judge(&warmer, members);
         for at in missing {

@@ -84,13 +84,14 @@ impl<T> Lines<T> {
     pub fn open(path: &Path, kind: Kind) -> Result<Self, Error> {
         let is_compressed = kind == Kind::Calls && path.extension().is_some_and(|ending| ending == "zst");
         let opened = if kind == Kind::Named { File::open(path) } else { files::open_own(path) };
-        let may_be_missing = matches!(kind, Kind::Journal | Kind::Calls);
-        // A file of verdicts in place of a run folder has no other files.
-        let is_missing = |error: &io::Error| {
-            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        let is_missing = |error: &io::Error| match error.kind() {
+            io::ErrorKind::NotFound => matches!(kind, Kind::Journal | Kind::Calls),
+            // A file of verdicts in place of a run folder has no calls.
+            io::ErrorKind::NotADirectory => kind == Kind::Calls,
+            _ => false,
         };
         let reader: Box<dyn BufRead + Send> = match opened {
-            Err(error) if may_be_missing && is_missing(&error) => Box::new(io::empty()),
+            Err(error) if is_missing(&error) => Box::new(io::empty()),
             Err(source) => return Err(Error::reading(path)(source)),
             Ok(file) if is_compressed => packed::unpacked(file, MAX_RATIO).map_err(Error::reading(path))?,
             Ok(file) => Box::new(BufReader::with_capacity(1 << 18, file)),
@@ -182,6 +183,17 @@ fn is_of_size(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use crate::{checksum::with_checksum, record::Record};
+
+    #[test]
+    fn a_file_in_place_of_a_run_folder_has_no_calls_and_no_journal() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = |name: &str, kind: Kind| {
+            Lines::<Record>::open(&file.path().join(name), kind).map(Iterator::count)
+        };
+        assert_eq!(open("calls.jsonl", Kind::Calls).unwrap(), 0);
+        // Windows reports such a file as missing.
+        assert!(cfg!(windows) || open("journal.jsonl", Kind::Journal).is_err());
+    }
 
     #[test]
     fn the_hint_depends_on_the_file() {

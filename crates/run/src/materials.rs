@@ -29,8 +29,8 @@ pub const MOST_FILES: usize = 2000;
 /// # Errors
 /// [`Error::Io`] for a copy that would be elsewhere than in the folder of copies.
 pub fn place(dir: &Path, material: &Material) -> Result<Option<PathBuf>, Error> {
-    let Some(kept) = &material.kept else { return Ok(None) };
-    let path = within(dir, kept)?;
+    let Some(name) = &material.kept else { return Ok(None) };
+    let path = within(dir, name)?;
     Ok(path.exists().then_some(path))
 }
 
@@ -140,15 +140,15 @@ pub fn sha256_now(path: &Path) -> Result<String, Error> {
 pub fn carry_over(from: &Path, materials: &[Material], to: &Path) -> Result<(), Error> {
     discard_unfinished(to)?;
     for material in materials {
-        let (Some(path), Some(kept)) = (place(from, material)?, &material.kept) else { continue };
+        let (Some(path), Some(kept_name)) = (place(from, material)?, &material.kept) else { continue };
         let list = hashed(&path)?;
         if sha256(&list) != material.sha256 {
             return Err(Error::Changed { path, recorded: material.sha256.clone(), present: sha256(&list) });
         }
         for (name, _) in list {
             let file = if name.as_os_str().is_empty() { path.clone() } else { path.join(&name) };
-            let name = Path::new(kept).join(&name);
-            let target = made(to, name.to_str().unwrap_or(kept))?;
+            let name = Path::new(kept_name).join(&name);
+            let target = made(to, name.to_str().unwrap_or(kept_name))?;
             let mut opened = files::open(&file).map_err(Error::reading(&file))?;
             folder::replace(&target, |copy| io::copy(&mut opened, copy).map(drop))?;
         }

@@ -109,7 +109,9 @@ fn same_run(a_dir: &Path, a: &RunFile, b_dir: &Path, b: &RunFile) -> Result<(), 
     let value = |value: &Option<String>| value.as_ref().map_or("not set".to_owned(), |v| format!("`{v}`"));
     let fields = b.signature.differences(&a.signature);
     let mut differences: Vec<String> = (fields.iter())
-        .map(|d| format!("\n  {}: {} in the first, {} in the second", d.key, value(&d.there), value(&d.here)))
+        .map(|d| {
+            format!("\n  {}: {} in the first, {} in the second", d.key, value(&d.recorded), value(&d.present))
+        })
         .collect();
     if a.input != b.input || a.units != b.units {
         differences.push("\n  they judged different inputs".into());

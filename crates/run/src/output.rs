@@ -1,10 +1,9 @@
 //! Output of a run's threads: the journal, and the groups at its end that no step computed twice has
 //! confirmed.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
 
 use crate::{
     error::Error,
@@ -50,7 +49,7 @@ impl<'a> Output<'a> {
     /// # Errors
     /// [`Error::Append`], [`Error::Gone`].
     pub fn append(&self, judged: Judged, confirmed: Vec<Confirmed>) -> Result<(), Error> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let mut status = self.writing.lock();
         let State { resumed, pace, unconfirmed } = &mut *state;
         let Judged { records, calls } = judged;
@@ -78,7 +77,7 @@ impl<'a> Output<'a> {
     /// # Errors
     /// [`Error::Append`].
     pub fn finish(self) -> Result<(), Error> {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).resumed.journal.sync()
+        self.state.into_inner().resumed.journal.sync()
     }
 
     /// Takes the groups that no step confirmed out of the journal, by the devices' present confirmations, and
@@ -87,8 +86,7 @@ impl<'a> Output<'a> {
     /// # Errors
     /// [`Error::Append`].
     pub fn drop_unconfirmed(self, reason: String, confirmed: &[Confirmed]) -> Result<Error, Error> {
-        let State { resumed, unconfirmed, .. } =
-            self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let State { resumed, unconfirmed, .. } = self.state.into_inner();
         // All from the first one on: a group may be appended behind one that was complete a little later.
         let may_be_wrong = |group: &&Unconfirmed| {
             later(&group.confirmed, confirmed).any(|(now, is_later)| now.differs && !is_later)

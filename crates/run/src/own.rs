@@ -31,12 +31,11 @@ const NAMES: [&str; 10] = [
 ];
 
 /// The run folder of which a path names a file that the run writes or reads; `None` for any other path. Links
-/// are followed. `new`: a folder that a run is about to be written to.
+/// are followed.
 #[must_use]
-pub fn run_of(path: &Path, new: Option<&Path>) -> Option<PathBuf> {
+pub fn run_of(path: &Path) -> Option<PathBuf> {
     let path = real(path);
-    let new = new.map(real);
-    let is_run = |dir: &&Path| new.as_deref() == Some(*dir) || dir.join(RUN).symlink_metadata().is_ok();
+    let is_run = |dir: &&Path| dir.join(RUN).symlink_metadata().is_ok();
     let name = path.file_name()?.to_str()?;
     let in_materials = path.ancestors().skip(1).filter(|dir| dir.file_name().is_some_and(|n| n == MATERIALS));
     let beside = path.parent().filter(|_| NAMES.contains(&name));
@@ -76,7 +75,7 @@ mod tests {
         let at = |name: &str| root.path().join(name);
         fs::create_dir_all(at("out/materials/prompts")).unwrap();
         fs::write(at("out/run.json"), "{}").unwrap();
-        let of = |name: &str| run_of(&at(name), None);
+        let of = |name: &str| run_of(&at(name));
         let out = fs::canonicalize(at("out")).unwrap();
         for own in
             ["out/journal.jsonl", "out/run.json", "out/../out/calls.jsonl", "out/materials/prompts/a.j2"]
@@ -86,8 +85,6 @@ mod tests {
         for other in ["out/page.html", "journal.jsonl", "new/journal.jsonl", "materials/a"] {
             assert_eq!(of(other), None, "{other}");
         }
-        fs::create_dir(at("new")).unwrap();
-        assert!(run_of(&at("new/verdicts.jsonl"), Some(&at("new"))).is_some());
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(at("out"), at("link")).unwrap();

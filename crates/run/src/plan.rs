@@ -3,12 +3,11 @@
 
 use std::{
     collections::HashSet,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     draw::shuffle,
@@ -166,7 +165,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
     /// The questions of the counted groups together, or a multiple of them.
     fn sum(self, of_groups: &[Tally], times: Option<[f64; 2]>) -> Tally {
         let mut sum: Tally = of_groups.iter().sum();
-        let distinct = self.distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let distinct = self.distinct.into_inner();
         sum.amount.distinct_tokens = distinct.total();
         times.map_or(sum, |times| sum.scaled(times))
     }
@@ -218,11 +217,11 @@ impl<S: Segments + ?Sized> Work<'_, S> {
     fn rehearse(&self, group: &Group, end: Option<Instant>) -> Result<Tally, Error> {
         let members = group.read(self.segments)?;
         let mut tally = Tally::default();
-        let questions = (self.rehearse)(self.judge, &self.panel.wanting(&group.wanted), &members, end);
+        let questions = (self.rehearse)(self.judge, &self.panel.wanting(&group.judged), &members, end);
         let n_questions = questions.len();
         for (n_counted, question) in questions.into_iter().enumerate() {
             if n_counted > 0 && end.is_some_and(|end| Instant::now() >= end) {
-                self.distinct.lock().unwrap_or_else(PoisonError::into_inner).hide();
+                self.distinct.lock().hide();
                 return Ok(tally.extrapolated(n_questions));
             }
             let prompt = tally::prompt(self.panel, question.role, &question.chat)
@@ -233,7 +232,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             let answer = answer.min(question.max_tokens);
             let scored = ScoredTexts::new(self.panel, &question);
             tally.add(prompt.tokens + scored.tokens, answer, question.max_tokens);
-            let mut distinct = self.distinct.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut distinct = self.distinct.lock();
             distinct.enter(self.panel, question.role, &prompt, &scored);
         }
         Ok(tally)

@@ -3,10 +3,11 @@
 
 use std::{
     fmt::{self, Write as _},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::{call::CallLine, llm::Usage, record::Record, summary::Cost};
@@ -98,7 +99,7 @@ impl Meter {
     fn watch(&self, ended: &mpsc::Receiver<()>, computed: &dyn Fn() -> usize) {
         let before = computed();
         while ended.recv_timeout(POLL) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.read = computed() - before;
             state.record(self.extent, self.seconds());
             self.update(&state);
@@ -107,7 +108,7 @@ impl Meter {
 
     /// Counts one answer.
     pub fn answered(&self, usage: &Usage) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.questions += 1;
         state.usage += usage;
         state.record(self.extent, self.seconds());
@@ -116,7 +117,7 @@ impl Meter {
 
     /// Counts a group that is done, of so many estimated tokens.
     pub fn finished(&self, records: &[Record], calls: &[CallLine], work: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.units += records.len();
         state.missing += records.iter().filter(|record| record.score.is_none()).count();
         state.work += work;
@@ -135,11 +136,7 @@ impl Meter {
 
     /// Shows how it ended.
     pub fn finish(&self) {
-        self.shown.finish(&Snapshot::new(&self.lock(), self.extent, self.seconds()));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.finish(&Snapshot::new(&self.state.lock(), self.extent, self.seconds()));
     }
 
     fn update(&self, state: &State) {
@@ -373,7 +370,7 @@ mod tests {
 
     impl Progress for Last {
         fn update(&self, now: &Snapshot<'_>) {
-            *self.0.lock().unwrap() = Some(now.tokens);
+            *self.0.lock() = Some(now.tokens);
         }
 
         fn finish(&self, _: &Snapshot<'_>) {}
@@ -384,11 +381,11 @@ mod tests {
         let last = Arc::new(Last::default());
         let meter = Meter::start(EXTENT, last.clone());
         meter.watched(&|| 7, || {
-            while last.0.lock().unwrap().is_none() {
+            while last.0.lock().is_none() {
                 std::thread::sleep(POLL);
             }
         });
-        assert_eq!(*last.0.lock().unwrap(), Some(0), "what was computed before the run is not its own");
+        assert_eq!(*last.0.lock(), Some(0), "what was computed before the run is not its own");
     }
 
     #[test]

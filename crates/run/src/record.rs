@@ -192,7 +192,7 @@ impl Record {
         judge: &Judge,
         verdicts: Vec<Result<Verdict, judges::Error>>,
         n_calls: &[usize],
-        wanted: &[usize],
+        positions: &[usize],
     ) -> Vec<Self> {
         let unit = judge.unit;
         let keys = UnitKey::of_group(group, unit);
@@ -207,7 +207,7 @@ impl Record {
         };
         let units = keys.into_iter().zip(verdicts).enumerate();
         units
-            .filter(|(i, _)| unit == Unit::Group || wanted.contains(i))
+            .filter(|(i, _)| unit == Unit::Group || positions.contains(i))
             .map(|(i, (key, verdict))| {
                 let about = if unit == Unit::Group { group } else { &group[i..=i] };
                 let warning = judge.warnings(about).pop().flatten();

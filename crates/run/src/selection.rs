@@ -160,7 +160,7 @@ impl Selection {
     }
 
     fn from_flags(is_wanted: &[bool]) -> Self {
-        if is_wanted.iter().all(|wanted| *wanted) {
+        if is_wanted.iter().all(|flag| *flag) {
             return Self::All;
         }
         Self::Only((0..is_wanted.len()).filter(|&idx| is_wanted[idx]).collect())
@@ -171,7 +171,7 @@ impl Selection {
     pub fn wants(&self, idx: usize) -> bool {
         match self {
             Self::All => true,
-            Self::Only(wanted) => wanted.contains(&idx),
+            Self::Only(chosen) => chosen.contains(&idx),
         }
     }
 
@@ -179,9 +179,9 @@ impl Selection {
     /// all.
     #[must_use]
     pub fn ranges(&self) -> Option<Vec<[usize; 2]>> {
-        let Self::Only(wanted) = self else { return None };
+        let Self::Only(chosen) = self else { return None };
         let mut ranges: Vec<[usize; 2]> = Vec::new();
-        for &position in wanted {
+        for &position in chosen {
             match ranges.last_mut().filter(|range| range[1] == position) {
                 Some(range) => range[1] += 1,
                 None => ranges.push([position, position + 1]),
@@ -207,8 +207,8 @@ impl Selection {
     /// The selected segments alone, for work that needs no context.
     #[must_use]
     pub fn of_segments(&self, segments: Vec<Segment>) -> Vec<Segment> {
-        let wanted = segments.into_iter().enumerate().filter(|(idx, _)| self.wants(*idx));
-        wanted.map(|(_, segment)| segment).collect()
+        let selected = segments.into_iter().enumerate().filter(|(idx, _)| self.wants(*idx));
+        selected.map(|(_, segment)| segment).collect()
     }
 }
 
@@ -258,20 +258,14 @@ fn document<'a>(segment: &Outline<'a>) -> Document<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Lang;
+    use crate::segment::lang::parse_pair;
 
     fn segment(system: &str, doc: &str, seg: usize) -> Segment {
         Segment {
             system: system.into(),
             doc: doc.into(),
             seg,
-            src_lang: Lang::parse("en").unwrap(),
-            tgt_lang: Lang::parse("de").unwrap(),
-            source: format!("source {seg}"),
-            hypothesis: "x".into(),
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            ..Segment::new(parse_pair("en-de").unwrap(), &format!("source {seg}"), "x")
         }
     }
 
@@ -284,8 +278,8 @@ mod tests {
     }
 
     fn chosen(segments: &[Segment], selection: &Selection) -> Vec<(String, String, usize)> {
-        let wanted = (0..segments.len()).filter(|&idx| selection.wants(idx)).map(|idx| &segments[idx]);
-        wanted.map(|s| (s.system.clone(), s.doc.clone(), s.seg)).collect()
+        let chosen = (0..segments.len()).filter(|&idx| selection.wants(idx)).map(|idx| &segments[idx]);
+        chosen.map(|s| (s.system.clone(), s.doc.clone(), s.seg)).collect()
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! A priority semaphore for the questions of a run: as many as the engine answers at once, earlier groups
 //! first, so that groups finish one after the other and not all at the end. It changes no answer.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::{
     llm::{
@@ -45,7 +44,7 @@ impl PrioritySemaphore {
 
     /// Waits for a permit; lower ranks go first.
     fn acquire(&self, rank: usize) -> Permit<'_> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.free > 0 {
             state.free -= 1;
             return Permit(self);
@@ -55,10 +54,8 @@ impl PrioritySemaphore {
         state.n_waiters += 1;
         state.waiting.insert((rank, number), waiter.clone());
         drop(state);
-        let mut is_released = waiter.is_released.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_released {
-            is_released = waiter.released.wait(is_released).unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut is_released = waiter.is_released.lock();
+        waiter.released.wait_while(&mut is_released, |is_released| !*is_released);
         Permit(self)
     }
 }
@@ -66,10 +63,10 @@ impl PrioritySemaphore {
 impl Drop for Permit<'_> {
     /// Releases the permit to the next waiter.
     fn drop(&mut self) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.state.lock();
         match state.waiting.pop_first() {
             Some((_, waiter)) => {
-                *waiter.is_released.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                *waiter.is_released.lock() = true;
                 waiter.released.notify_one();
             }
             None => state.free += 1,
@@ -134,6 +131,10 @@ impl Llm for Limited {
         self.with_permit(|llm| llm.score_continuations(chat, continuations), usage)
     }
 
+    fn score(&self, chat: &Chat) -> Result<Scored, Error> {
+        self.with_permit(|llm| llm.score(chat), |scored| Ok(scored.usage))
+    }
+
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {
         self.with_permit(|llm| llm.read(chat, text, probe), |scored| Ok(scored.usage))
     }
@@ -172,13 +173,13 @@ mod tests {
                     sender.send(rank).unwrap();
                 });
             }
-            while semaphore.state.lock().unwrap().waiting.len() < 3 {
+            while semaphore.state.lock().waiting.len() < 3 {
                 std::thread::sleep(Duration::from_millis(1));
             }
             drop(first);
         });
         assert_eq!(order.try_iter().collect::<Vec<_>>(), [2, 7, 9]);
-        assert_eq!(semaphore.state.lock().unwrap().free, 1);
+        assert_eq!(semaphore.state.lock().free, 1);
     }
 
     #[test]

@@ -133,23 +133,12 @@ impl Cost {
         if let Some((stage, Ok(round))) = stage.split_once('@').map(|(stage, round)| (stage, round.parse())) {
             *self.rounds.entry(stage.to_owned()).or_default().entry(round).or_default() += 1;
         }
-        self.spend(usage, seconds);
-    }
-
-    fn spend(&mut self, usage: &Usage, seconds: f64) {
         self.call_seconds += seconds;
         self.usage += usage;
     }
 }
 
 impl SystemSummary {
-    /// Warning about the translations for readers of the score, in a sentence without a full stop; `None` for
-    /// most systems.
-    #[must_use]
-    pub fn warning(&self, noun: &str) -> Option<String> {
-        untranslated(&self.system, self.untranslated, self.units, noun)
-    }
-
     /// Share of units with a verdict, 0..=1.
     #[must_use]
     pub fn coverage(&self) -> f64 {
@@ -166,11 +155,10 @@ pub fn untranslated(system: &str, n: usize, of: usize, noun: &str) -> Option<Str
 }
 
 impl Summary {
-    /// The method that the signature names, if it is one of ours.
-    #[must_use]
-    pub fn method(&self) -> Option<&'static Method> {
+    /// A property of the method that the signature names; `None` where the method is unknown.
+    pub fn of_method<T>(&self, property: impl FnOnce(&Method<'_>, &Signature) -> T) -> Option<T> {
         let signature: Signature = self.signature.parse().ok()?;
-        registry::find(signature.get("method")?).ok()
+        registry::of_signature(&signature).map(|method| property(&method, &signature))
     }
 
     /// The noun for what a verdict is about.
@@ -190,24 +178,24 @@ impl Summary {
         self
     }
 
-    /// Returns true if the systems may be ordered by their means, and for methods that are not built in.
+    /// Returns true if the systems may be ordered by their means, and for unknown methods.
     #[must_use]
     pub fn ranks_systems(&self) -> bool {
-        self.method().is_none_or(Method::ranks_systems)
+        self.of_method(|method, _| method.ranks_systems()).unwrap_or(true)
     }
 
     /// Caution about the method, to be shown before the scores; `None` where there is none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
-        self.method().and_then(Method::caution)
+        self.of_method(|method, _| method.caution()).flatten()
     }
 
-    /// Meaning of the method's scores and marks, the scale of this run's raw scores first; empty for methods
-    /// that are not built in.
+    /// Meaning of the method's scores and marks, the scale of this run's raw scores first; empty for
+    /// unknown methods.
     #[must_use]
     pub fn about_method(&self) -> Vec<String> {
-        let Ok(signature) = self.signature.parse::<Signature>() else { return Vec::new() };
-        self.method().map(|method| method.about(registry::scale(method, &signature))).unwrap_or_default()
+        let about = self.of_method(|method, signature| method.about(registry::scale(method, signature)));
+        about.unwrap_or_default()
     }
 
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of the run's prompts.

@@ -21,7 +21,7 @@ pub struct Trial {
     /// Groups that this trial has judged.
     pub judged: usize,
     /// Groups that are in the run folder now.
-    pub kept: usize,
+    pub n_kept: usize,
     /// Cost of all groups if the others are like those. Without the count of tokens that prompts share;
     /// `None` when there were no calls.
     pub expected: Option<Amount>,
@@ -56,7 +56,7 @@ impl Task<'_> {
             }
             trial.groups = run.share.len();
             trial.judged += judged.len();
-            trial.kept = complete.len();
+            trial.n_kept = complete.len();
             let cost = &run.resumed.sums.cost;
             let units = |groups: &[usize]| layout.n_units(groups) as f64;
             let factors =
@@ -83,7 +83,7 @@ impl Task<'_> {
             Some(of_round * all.saturating_sub(computed) as f64 / round as f64)
         };
         trial.seconds_left = match seconds_each {
-            _ if trial.kept == trial.groups => Some(0.0),
+            _ if trial.n_kept == trial.groups => Some(0.0),
             Some(each) => Some(distinct.and_then(of_tokens).unwrap_or(each * work_left)),
             None => None,
         };

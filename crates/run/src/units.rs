@@ -45,7 +45,7 @@ impl Units {
             let first = group.members.iter().copied().min().unwrap_or(0);
             for (i, key) in group.units(segments, unit).iter().enumerate() {
                 found.push(UnitNames::new(key, |name| Some(names.enter(name))).unwrap_or_default());
-                lines.push(if unit == Unit::Segment { group.members[group.wanted[i]] } else { first });
+                lines.push(if unit == Unit::Segment { group.members[group.judged[i]] } else { first });
             }
             begins.push(found.len() as u32);
         }

@@ -5,8 +5,10 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     call::{CallLine, prompt_hash},
@@ -241,7 +243,7 @@ impl Check<'_> {
     /// Judges groups again, as many at a time as there are jobs.
     fn judge_again(&self, calls: &mut CallsOfGroups, jobs: usize) -> Result<Checked, Error> {
         let calls = Mutex::new(calls);
-        let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).next_group();
+        let next = || calls.lock().next_group();
         let worker = || {
             let mut checked = Checked::default();
             while let Some(recorded) = next()? {

@@ -27,12 +27,12 @@ pub fn judge(request: &str, settings: &Settings) -> Built {
 pub fn judged(judge: &Built, panel: &Panel, group: &[Segment]) -> (Vec<Result<Verdict, Error>>, Vec<Call>) {
     let verdicts = judge.judge(panel, group);
     let calls = panel.take_calls();
-    expect_declared(judge.method, calls.iter().map(|call| (&call.step, call.role)));
+    expect_declared(&judge.method(), calls.iter().map(|call| (&call.step, call.role)));
     (verdicts, calls)
 }
 
 /// Fails when a method asks at a stage, or a role, that it does not name.
-fn expect_declared<'a>(method: &Method, asked: impl Iterator<Item = (&'a Step, Role)>) {
+fn expect_declared<'a>(method: &Method<'_>, asked: impl Iterator<Item = (&'a Step, Role)>) {
     for (step, role) in asked {
         let is_declared = method.stages.contains(&step.stage) || step.stage == REASONING;
         assert!(is_declared, "`{}` does not name the stage `{step}`", method.name);
@@ -53,7 +53,7 @@ impl Preview for Built {
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
         let panel = Panel::new(Arc::new(Script::new()), Sampling::default());
         let questions = rehearse(self.as_ref(), &panel, group, None);
-        expect_declared(self.method, questions.iter().map(|question| (&question.step, question.role)));
+        expect_declared(&self.method(), questions.iter().map(|question| (&question.step, question.role)));
         questions.into_iter().map(|question| (question.chat, question.max_tokens)).collect()
     }
 }
@@ -198,15 +198,17 @@ pub fn strict_answer(explain: bool, quality: bool) -> String {
 #[test]
 #[should_panic(expected = "`difficulty` does not name the stage `annotate`")]
 fn a_stage_that_no_method_names_is_noticed() {
-    let mut judge = judge("gemba-mqm", &Settings::default());
-    judge.method = tribunal_judges::registry::find("difficulty").unwrap();
-    run(&judge, &Script::says(TEXT_ANSWER), &document()[..1]);
+    let judge = judge("gemba-mqm", &Settings::default());
+    let panel = Panel::new(Script::says(TEXT_ANSWER), Sampling::default());
+    let (_, calls) = judged(&judge, &panel, &document()[..1]);
+    let method = tribunal_judges::registry::find("difficulty").unwrap();
+    expect_declared(method, calls.iter().map(|call| (&call.step, call.role)));
 }
 
 #[test]
 #[should_panic(expected = "`rate` does not name the")]
-fn a_rehearsal_is_held_to_the_method_too() {
-    let mut judge = judge("gemba-mqm", &Settings::default());
-    judge.method = tribunal_judges::registry::find("rate").unwrap();
-    judge.preview(&document());
+fn a_role_that_no_method_names_is_noticed() {
+    let method = tribunal_judges::registry::find("rate").unwrap();
+    let step = Step::from(method.stages[0]);
+    expect_declared(method, std::iter::once((&step, Role::DebaterA)));
 }

@@ -8,14 +8,7 @@ pub fn translation(pair: (&str, &str), source: &str, hypothesis: &str) -> Segmen
     Segment {
         system: "sys".into(),
         doc: "doc".into(),
-        seg: 0,
-        src_lang: lang(pair.0),
-        tgt_lang: lang(pair.1),
-        source: source.into(),
-        hypothesis: hypothesis.into(),
-        reference: None,
-        domain: None,
-        reference_kind: None,
+        ..Segment::new((lang(pair.0), lang(pair.1)), source, hypothesis)
     }
 }
 

@@ -162,20 +162,10 @@ mod tests {
     };
 
     fn segment(source: &str, hypothesis: &str) -> Segment {
-        let (src_lang, tgt_lang) = parse_pair("de-en").unwrap();
-        let [system, doc] = ["s", "d"].map(str::to_owned);
-        let (source, hypothesis) = (source.into(), hypothesis.into());
         Segment {
-            system,
-            doc,
-            seg: 0,
-            src_lang,
-            tgt_lang,
-            source,
-            hypothesis,
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            system: "s".into(),
+            doc: "d".into(),
+            ..Segment::new(parse_pair("de-en").unwrap(), source, hypothesis)
         }
     }
 

@@ -48,7 +48,7 @@ pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Corrupted
         found.extend(usable.map(|rated| (name(document, rated), document, rated)));
     }
     found.sort_by_cached_key(|(name, _, _)| hash(seed, name));
-    let pools = Pools::of(&found);
+    let pools = Pools::new(&found);
     let corrupted = found.iter().take(most).filter_map(|(name, document, rated)| {
         let hash = hash(seed, &format!("{name}/how"));
         let stream = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
@@ -101,7 +101,7 @@ struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    fn of(found: &[(String, &'a Document, &'a Rated)]) -> Self {
+    fn new(found: &[(String, &'a Document, &'a Rated)]) -> Self {
         let (mut words, mut texts) = (BTreeMap::new(), BTreeMap::new());
         let mut content: BTreeMap<&str, content::Pool<'_>> = BTreeMap::new();
         for (_, document, rated) in found {
@@ -189,9 +189,9 @@ impl<'a> Pools<'a> {
             (0..=2, _) => (if draws.below(3) > 0 { first } else { words[half..].join(" ") }, HALF, "half"),
             _ => {
                 let missing = draws.below(sentences.len());
-                let rest: Vec<&str> =
+                let remaining: Vec<&str> =
                     sentences.iter().enumerate().filter(|(i, _)| *i != missing).map(|(_, s)| *s).collect();
-                (rest.join(" "), SENTENCE, "sentence")
+                (remaining.join(" "), SENTENCE, "sentence")
             }
         }
     }
@@ -238,23 +238,18 @@ mod tests {
     use crate::segment::lang::parse_pair;
 
     fn documents(n: usize) -> Vec<Document> {
-        let (src_lang, tgt_lang) = parse_pair("zh-en").unwrap();
+        let pair = parse_pair("zh-en").unwrap();
         let words = ["river", "garden", "winter", "letter", "market", "window", "people", "morning"];
         let rated = |i: usize| {
             let word = |k: usize| words[(i * (k + 3) + k) % words.len()];
             let sentence =
                 |k: usize| format!("The {} of the {} is {} today.", word(k), word(k + 1), word(k + 2));
+            let hypothesis = (0..=i % 4).map(sentence).collect::<Vec<_>>().join(" ");
             let segment = Segment {
                 system: format!("s{}", i % 2),
                 doc: format!("d{}", i / 4),
                 seg: i,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: format!("第{i}条河流与花园。"),
-                hypothesis: (0..=i % 4).map(sentence).collect::<Vec<_>>().join(" "),
-                reference: None,
-                domain: None,
-                reference_kind: None,
+                ..Segment::new(pair.clone(), &format!("第{i}条河流与花园。"), &hypothesis)
             };
             Rated::by_one(segment, Some(Vec::new()))
         };

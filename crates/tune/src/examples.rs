@@ -179,19 +179,13 @@ mod tests {
     use crate::{rated, segment::lang::parse_pair};
 
     fn documents() -> Vec<Document> {
-        let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
+        let pair = parse_pair("en-de").unwrap();
         let rated = |system: &str, doc: usize, seg: usize| {
             let segment = Segment {
                 system: system.into(),
                 doc: format!("d{doc}"),
                 seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: format!("s{doc}.{seg}"),
-                hypothesis: format!("t{system}{doc}.{seg}"),
-                reference: None,
-                domain: None,
-                reference_kind: None,
+                ..Segment::new(pair.clone(), &format!("s{doc}.{seg}"), &format!("t{system}{doc}.{seg}"))
             };
             // One unrated segment.
             Rated::by_one(segment, ((doc, seg) != (0, 1)).then(Vec::new))

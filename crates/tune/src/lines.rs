@@ -14,7 +14,7 @@ use super::{
     rated::{Document, Opinion, Rated, by_document},
 };
 use crate::{
-    files::{self, text},
+    files::{self, packed, text},
     mqm::{ErrorSpan, Side, ratings::Marked},
     segment::{Lang, Segment, numbers, trained::source_hash},
 };
@@ -69,16 +69,16 @@ impl fmt::Display for Dropped {
             (self.repeated, "by a rater who had rated the translation before"),
             (self.empty, "without a source or a translation"),
         ];
-        let said = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-        let dropped = said.collect::<Vec<_>>().join(", ");
+        let counts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, label)| format!("{n} {label}"));
+        let dropped = counts.collect::<Vec<_>>().join(", ");
         if !dropped.is_empty() {
             write!(f, "ratings left out: {dropped}")?;
         }
         if self.crossing > 0 {
             let and = if dropped.is_empty() { "" } else { "; " };
             let n = self.crossing;
-            let what = "in which both errors count, and what lies in both is marked once";
-            write!(f, "{and}ratings with error spans that cross: {n}, {what}")?;
+            let label = "in which both errors count, and what lies in both is marked once";
+            write!(f, "{and}ratings with error spans that cross: {n}, {label}")?;
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), E
     let mut found: BTreeMap<Place, Vec<(Rated, usize)>> = BTreeMap::new();
     let mut dropped = Dropped::default();
     let name = files::stem(path);
-    for line in text::lines_unpacked(path).map_err(io(path))? {
+    for line in packed::open(path).and_then(|unpacked| text::Lines::new(unpacked)).map_err(io(path))? {
         let (number, line) = line.map_err(io(path))?;
         let at = |reason: String| Error::Line { path: path.into(), line: number, reason };
         if line.trim().is_empty() {
@@ -151,9 +151,9 @@ fn together(ratings: Vec<Rated>, dropped: &mut Dropped) -> Rated {
         *count.entry(text(rated)).or_default() += 1;
     }
     let most = count.values().copied().max().unwrap_or(0);
-    let kept = ratings.iter().map(text).find(|text| count[text] == most);
+    let majority = ratings.iter().map(text).find(|text| count[text] == most);
     let n = ratings.len();
-    let mut same: Vec<Rated> = ratings.into_iter().filter(|rated| Some(text(rated)) == kept).collect();
+    let mut same: Vec<Rated> = ratings.into_iter().filter(|rated| Some(text(rated)) == majority).collect();
     dropped.other_texts += n - same.len();
     let assessments: Vec<f64> = same.iter().filter_map(|rated| rated.assessment).collect();
     let mut raters = BTreeSet::new();

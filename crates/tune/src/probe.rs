@@ -141,14 +141,14 @@ fn marks_of(errors: &[ErrorSpan], text: &str, ends: &[usize]) -> Vec<[f64; 2]> {
     // By byte of ` TRANSLATION`: whether a span covers the character there.
     let mut covered: Vec<[bool; 2]> = vec![[false; 2]];
     for (at, c) in text.chars().enumerate() {
-        let mut here = [false; 2];
+        let mut is_marked = [false; 2];
         for (_, _, is_major) in
             spans.iter().filter(|(start, end, _)| (*start..*end).contains(&at) && !c.is_whitespace())
         {
-            here[0] = true;
-            here[1] |= is_major;
+            is_marked[0] = true;
+            is_marked[1] |= is_major;
         }
-        covered.extend(std::iter::repeat_n(here, c.len_utf8()));
+        covered.extend(std::iter::repeat_n(is_marked, c.len_utf8()));
     }
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let mark = |(start, end): (usize, &usize)| {
@@ -273,9 +273,9 @@ fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>), Error> {
         let mut residual = 0.0;
         let mut maps = Vec::new();
         for fold in folds {
-            let mut rest = all.clone();
-            rest.add_sums(fold, -1.0);
-            let map = rest.solve(lambda)?;
+            let mut others = all.clone();
+            others.add_sums(fold, -1.0);
+            let map = others.solve(lambda)?;
             residual += fold.residuals(&map).iter().zip(&variance).map(|(a, b)| a / b.max(1e-9)).sum::<f64>();
             maps.push(map);
         }

@@ -79,8 +79,8 @@ pub struct TokenStates {
 }
 
 fn key(chat: &Chat, text: &str) -> String {
-    let whole = format!("{}\0{text}", chat.untemplated().unwrap_or_default());
-    digest::hex(&Sha256::digest(whole)[..16])
+    let prompt = format!("{}\0{text}", chat.untemplated().unwrap_or_default());
+    digest::hex(&Sha256::digest(prompt)[..16])
 }
 
 impl Layer {
@@ -92,8 +92,8 @@ impl Layer {
         let index = folder.join(format!("readings-{name}-{depth}.jsonl"));
         let path = folder.join(format!("readings-{name}-{depth}.bf16"));
         let states = files::update(&path).map_err(|error| io(&path)(error.source))?;
-        let there = states.metadata().map_err(io(&path))?.len();
-        let (mut known, mut end, mut whole) = (HashMap::new(), 0, 0);
+        let n_bytes = states.metadata().map_err(io(&path))?.len();
+        let (mut known, mut end, mut n_complete) = (HashMap::new(), 0, 0);
         if index.exists() {
             let mut reader = BufReader::new(File::open(&index).map_err(io(&index))?);
             let mut text = String::new();
@@ -102,16 +102,16 @@ impl Layer {
                 let line =
                     line.map_err(|error| damaged(&index, known.len() + 1, &format!("no reading: {error}")))?;
                 let bytes = (line.ends.len() * hidden * 2) as u64;
-                if end + bytes > there {
+                if end + bytes > n_bytes {
                     break;
                 }
                 known.insert(line.key.clone(), (end, line));
                 end += bytes;
-                whole += text.len() as u64;
+                n_complete += text.len() as u64;
                 text.clear();
             }
             let file = files::update(&index).map_err(|error| io(&index)(error.source))?;
-            file.set_len(whole).map_err(io(&index))?;
+            file.set_len(n_complete).map_err(io(&index))?;
         }
         states.set_len(end).map_err(io(&path))?;
         Ok(Self { depth, index, states, known, end })
@@ -152,8 +152,8 @@ impl Layer {
 }
 
 /// An index, or its states, that cannot be what was written.
-fn damaged(index: &Path, line: usize, what: &str) -> Error {
-    let reason = format!("{what}\nhint: remove this file; its translations are then read again");
+fn damaged(index: &Path, line: usize, problem: &str) -> Error {
+    let reason = format!("{problem}\nhint: remove this file; its translations are then read again");
     Error::Line { path: index.into(), line, reason }
 }
 

@@ -76,8 +76,8 @@ impl Sums {
             (&mut self.xy, &other.xy),
             (&mut self.yy, &other.yy),
         ];
-        for (own, other) in both {
-            own.iter_mut().zip(other).for_each(|(own, other)| *own += sign * other);
+        for (sum, other) in both {
+            sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += sign * other);
         }
         self.n += sign * other.n;
     }

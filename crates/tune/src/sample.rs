@@ -31,16 +31,16 @@ pub struct Sample {
 #[must_use]
 pub fn draw(documents: Vec<Document>, sample: &Sample) -> Vec<Document> {
     let paragraphs = paragraphs(&documents, sample.seed);
-    let mut kept = drawn(&documents, sample.single, sample.seed);
-    kept.extend(drawn(&paragraphs, sample.joined, sample.seed));
-    [documents, paragraphs].into_iter().flat_map(|documents| only(documents, &kept)).collect()
+    let mut chosen = drawn(&documents, sample.single, sample.seed);
+    chosen.extend(drawn(&paragraphs, sample.joined, sample.seed));
+    [documents, paragraphs].into_iter().flat_map(|documents| only(documents, &chosen)).collect()
 }
 
 /// The translations that are kept, in their documents.
-fn only(mut documents: Vec<Document>, kept: &BTreeSet<Place>) -> Vec<Document> {
+fn only(mut documents: Vec<Document>, chosen: &BTreeSet<Place>) -> Vec<Document> {
     for document in &mut documents {
         let pair = document.pair.clone();
-        document.segments.retain(|rated| kept.contains(&place(&pair, rated)));
+        document.segments.retain(|rated| chosen.contains(&place(&pair, rated)));
     }
     documents.retain(|document| !document.segments.is_empty());
     documents
@@ -71,16 +71,16 @@ fn drawn(documents: &[Document], most: usize, seed: u64) -> BTreeSet<Place> {
     }
     let mut sources: Vec<_> = of_source.into_iter().collect();
     sources.sort_by_cached_key(|(key, _)| hash(seed, key));
-    let mut kept = BTreeSet::new();
+    let mut chosen = BTreeSet::new();
     for (key, systems) in sources {
-        if kept.len() >= most {
+        if chosen.len() >= most {
             break;
         }
         let mut systems: Vec<&str> = systems.into_iter().collect();
         systems.sort_by_cached_key(|system| hash(seed, &format!("{key}/{system}")));
-        kept.extend(systems.into_iter().take(OF_A_SOURCE).map(|system| (key.clone(), system.to_owned())));
+        chosen.extend(systems.into_iter().take(OF_A_SOURCE).map(|system| (key.clone(), system.to_owned())));
     }
-    kept
+    chosen
 }
 
 fn hash(seed: u64, text: &str) -> [u8; 32] {
@@ -105,11 +105,11 @@ fn paragraphs(documents: &[Document], seed: u64) -> Vec<Document> {
         for document in translations {
             let of_number: BTreeMap<usize, &Rated> =
                 document.segments.iter().map(|rated| (rated.segment.seg, rated)).collect();
-            let whole = |cut: &Vec<usize>| {
+            let paragraph = |cut: &Vec<usize>| {
                 let parts: Option<Vec<&Rated>> = cut.iter().map(|n| of_number.get(n).copied()).collect();
                 parts.and_then(|parts| joined(&parts))
             };
-            let segments: Vec<Rated> = cuts.iter().filter_map(whole).collect();
+            let segments: Vec<Rated> = cuts.iter().filter_map(paragraph).collect();
             if !segments.is_empty() {
                 all.push(Document { segments, ..(*document).clone() });
             }
@@ -121,11 +121,11 @@ fn paragraphs(documents: &[Document], seed: u64) -> Vec<Document> {
 /// The numbers of a document's segments in runs of two to six without a gap, as drawn by the seed.
 fn cuts(numbers: &[usize], name: &str, seed: u64) -> Vec<Vec<usize>> {
     let mut cuts = Vec::new();
-    let mut rest = numbers;
-    while let Some(start) = rest.first() {
+    let mut tail = numbers;
+    while let Some(start) = tail.first() {
         let n = 2 + usize::from(hash(seed, &format!("{name}/{start}/joined"))[0] % 5);
-        let (cut, after) = rest.split_at(n.min(rest.len()));
-        rest = after;
+        let (cut, after) = tail.split_at(n.min(tail.len()));
+        tail = after;
         if cut.len() > 1 && cut[cut.len() - 1] - start == cut.len() - 1 {
             cuts.push(cut.to_vec());
         }
@@ -180,19 +180,13 @@ mod tests {
     /// Six systems' translations of `n_docs` documents of seven segments; the fourth of the first one is
     /// missing.
     fn documents(n_docs: usize) -> Vec<Document> {
-        let (src_lang, tgt_lang) = parse_pair("zh-en").unwrap();
+        let pair = parse_pair("zh-en").unwrap();
         let rated = |system: &str, doc: &str, seg: usize| {
             let segment = Segment {
                 system: system.into(),
                 doc: doc.into(),
                 seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: format!("源{seg}。"),
-                hypothesis: format!("Segment {seg}."),
-                reference: None,
-                domain: None,
-                reference_kind: None,
+                ..Segment::new(pair.clone(), &format!("源{seg}。"), &format!("Segment {seg}."))
             };
             let error = ErrorSpan {
                 start: Some(0),

@@ -64,7 +64,7 @@ impl Split {
 
 /// Takes out documents that have a sentence of these sources; returns how many have.
 pub fn exclude(documents: &mut Vec<Document>, sources: &[String]) -> usize {
-    let tested = trained::TrainedOn::of("the test set", sources.iter().map(String::as_str));
+    let tested = trained::TrainedOn::from_sources("the test set", sources.iter().map(String::as_str));
     let shares =
         |document: &Document| document.segments.iter().any(|rated| tested.knows(&rated.segment.source));
     let names: BTreeSet<String> =
@@ -170,19 +170,13 @@ mod tests {
     };
 
     fn document(doc: &str, system: &str, sources: &[&str]) -> Document {
-        let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
+        let pair = parse_pair("en-de").unwrap();
         let rated = |(seg, source): (usize, &&str)| {
             let segment = Segment {
                 system: system.into(),
                 doc: doc.into(),
                 seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: (*source).into(),
-                hypothesis: "x".into(),
-                reference: None,
-                domain: None,
-                reference_kind: None,
+                ..Segment::new(pair.clone(), source, "x")
             };
             Rated::by_one(segment, Some(Vec::new()))
         };

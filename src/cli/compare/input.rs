@@ -68,12 +68,12 @@ impl Input {
         let name = path.display().to_string();
         let mut unsettled = None;
         let judgements = if path.is_file() && raters::is_annotations(path) {
-            Judgements::of(&name, raters::verdicts(path, pair)?)?
+            Judgements::new(&name, raters::verdicts(path, pair)?)?
         } else if path.is_dir() && !path.join("verdicts.jsonl").exists() {
             RunFile::read(path)?;
             bail!("the run in `{name}` is not finished\nhint: run its command again to continue it")
         } else if verdicts::is_run(path) {
-            Judgements::of(&name, verdicts::read(path)?)?
+            Judgements::new(&name, verdicts::read(path)?)?
         } else {
             let (judgements, rows) = read_file(path, pair)?;
             unsettled = rows;
@@ -90,7 +90,9 @@ impl Input {
         let (first, second) = (self.signature.as_ref()?, other.signature.as_ref()?);
         let value = |value: Option<String>| value.map_or_else(|| "nothing".into(), |v| format!("`{v}`"));
         let differences = second.differences(first).into_iter();
-        Some(differences.map(|d| (d.key, format!("{} and {}", value(d.there), value(d.here)))).collect())
+        Some(
+            differences.map(|d| (d.key, format!("{} and {}", value(d.recorded), value(d.present)))).collect(),
+        )
     }
 }
 

@@ -54,7 +54,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
 }
 
 fn resampling(args: &Args) -> Resampling {
-    Resampling { resamples: args.resamples.max(1), block: None, seed: args.seed }
+    Resampling { resamples: args.resamples.max(1), seed: args.seed }
 }
 
 fn pair(first: &Input, second: &Input) -> Result<JudgeComparison> {
@@ -64,7 +64,7 @@ fn pair(first: &Input, second: &Input) -> Result<JudgeComparison> {
         second: second.judgements.name.clone(),
         differ: first.differences(second),
         same_scale: signatures.is_some_and(|(first, second)| first.comparable(second)),
-        judges: JudgePair::of(&first.judgements, &second.judgements)?,
+        judges: JudgePair::new(&first.judgements, &second.judgements)?,
     })
 }
 
@@ -102,7 +102,8 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
 
 /// The systems that every input has.
 fn in_all(inputs: &[Input]) -> Vec<String> {
-    let Some((first, rest)) = inputs.split_first() else { return Vec::new() };
-    let in_rest = |system: &&String| rest.iter().all(|input| input.judgements.systems.contains_key(*system));
+    let Some((first, others)) = inputs.split_first() else { return Vec::new() };
+    let in_rest =
+        |system: &&String| others.iter().all(|input| input.judgements.systems.contains_key(*system));
     first.judgements.systems.keys().filter(in_rest).cloned().collect()
 }

@@ -73,7 +73,7 @@ fn read(dir: &Path) -> Result<Run> {
 }
 
 fn compare(first: &Run, second: &Run) -> Result<Pair> {
-    let runs = RunPair::of(&first.verdicts, &second.verdicts)
+    let runs = RunPair::new(&first.verdicts, &second.verdicts)
         .with_context(|| format!("`{}` and `{}` share no scored unit", first.name, second.name))?;
     Ok(Pair {
         first: first.name.clone(),

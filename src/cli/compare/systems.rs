@@ -47,7 +47,11 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<Compari
         pair,
         coverage: args.coverage,
         baseline: args.baseline.as_deref(),
-        order: if method(inputs).is_none_or(Method::ranks_systems) { Vec::new() } else { order(inputs) },
+        order: if method(inputs).is_none_or(|method| method.ranks_systems()) {
+            Vec::new()
+        } else {
+            order(inputs)
+        },
         resamples: args.resamples.max(1),
         seed: args.seed,
     };
@@ -69,8 +73,8 @@ fn order(inputs: &[Input]) -> Vec<&str> {
 fn one_judge(inputs: &[Input]) -> Result<()> {
     const HINT: &str = "hint: judge all systems with the same options, or give runs over the same translations to \
                         compare the judges";
-    let Some((first, rest)) = inputs.split_first() else { return Ok(()) };
-    for other in rest {
+    let Some((first, others)) = inputs.split_first() else { return Ok(()) };
+    for other in others {
         other_granularity(first, other)?;
         if first.signature.is_some() != other.signature.is_some() {
             let (run, file) = if first.signature.is_some() { (first, other) } else { (other, first) };
@@ -180,7 +184,7 @@ fn caution(inputs: &[Input]) -> Option<String> {
     Some(format!("caution: {}", method(inputs)?.caution()?))
 }
 
-/// The judge's method, where it is one of ours.
-fn method(inputs: &[Input]) -> Option<&'static Method> {
-    inputs.iter().find_map(|input| registry::find(input.signature.as_ref()?.get("method")?).ok())
+/// The judge's method, where it is known.
+fn method(inputs: &[Input]) -> Option<Method<'_>> {
+    inputs.iter().find_map(|input| registry::of_signature(input.signature.as_ref()?))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::Args;
@@ -33,18 +33,12 @@ pub struct ExtraArgs {
     /// Additional tables, comma-separated.
     #[arg(long, value_parser = part_name(), value_name = "PART", value_delimiter = ',')]
     pub also: Vec<String>,
-    /// The same as `--also spans`, for a run that is not among `--scores`.
-    #[arg(long, hide = true, value_name = "NAME=DIR")]
-    pub spans: Vec<String>,
     /// Definitions of span F1 to show, by default all: offsets (WMT25's: spans where the judge has them,
     /// translation and source apart), fsp (the FSP paper's: quotes placed where the raters' spans are),
     /// wmt-qe (the quality estimation task's), mpp (WMT26's: spans matched one to one with partial credit).
     /// JSON has all.
     #[arg(long, value_name = "DEFINITION", value_delimiter = ',')]
     pub span_f1: Vec<Definition>,
-    /// The same as `--also latent-weight`, for a run that is not among `--scores`.
-    #[arg(long, hide = true, value_name = "NAME=DIR")]
-    pub latent_weight: Vec<String>,
     /// Write plots as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
@@ -71,17 +65,11 @@ pub fn compute(
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     let by = args.by.as_deref().map(By::named).transpose()?;
     let is_listed = |name: &str| args.extra.also.iter().any(|also| also == name);
-    let (mut spans, mut latent) = (named(&args.extra.spans)?, named(&args.extra.latent_weight)?);
-    let runs = runs(args, &spans);
-    for (part, of) in [("spans", &mut spans), ("latent-weight", &mut latent)] {
-        if is_listed(part) && runs.is_empty() {
-            bail!(
-                "`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder"
-            );
-        }
-        if is_listed(part) {
-            of.clone_from(&runs);
-        }
+    let runs = runs(args);
+    if runs.is_empty() && ["spans", "latent-weight"].into_iter().any(is_listed) {
+        bail!(
+            "`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder"
+        );
     }
     let definitions = &args.extra.span_f1;
     let span_f1: Vec<Definition> = Definition::ALL
@@ -93,17 +81,15 @@ pub fn compute(
         statistics: &statistics,
         task: args.task.as_ref().map(|_| set),
         by: by.as_ref(),
-        spans: &spans,
         runs: &runs,
-        latent: &latent,
         verdicts: &verdicts_of,
     };
     let context = Context { request, sets, result, significance, span_f1: &span_f1 };
-    let is_selected = |name: &str| is_listed(name) || ["slices", "spans", "latent-weight"].contains(&name);
-    let findings = context.compute(is_selected).map_err(|error| match error {
-        statistics::Error::Meta(error) => anyhow::Error::from(error),
-        other @ statistics::Error::Calls { .. } => other.into(),
-    })?;
+    let findings =
+        context.compute(|name| is_listed(name) || name == "slices").map_err(|error| match error {
+            statistics::Error::Meta(error) => anyhow::Error::from(error),
+            other @ statistics::Error::Calls { .. } => other.into(),
+        })?;
     let mut written = Vec::new();
     if let Some(dir) = &args.extra.plots {
         for (name, svg) in plots::plots(sets, result)? {
@@ -113,24 +99,11 @@ pub fn compute(
     Ok((findings, written))
 }
 
-/// `NAME=DIR`.
-fn named(texts: &[String]) -> Result<Vec<(String, PathBuf)>> {
-    let named = |text: &String| {
-        let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
-        Ok((name.to_owned(), path.into()))
-    };
-    texts.iter().map(named).collect()
-}
-
-/// Runs whose errors can be read: those of `--spans`, and folders among `--scores`.
-fn runs(args: &Args, spans: &[(String, PathBuf)]) -> Vec<(String, PathBuf)> {
-    let mut runs = spans.to_vec();
-    for (name, path) in args.scores.iter().filter_map(|text| text.split_once('=')) {
-        if Path::new(path).is_dir() && !runs.iter().any(|(known, _)| known == name) {
-            runs.push((name.to_owned(), path.into()));
-        }
-    }
-    runs
+/// Runs whose errors can be read: the folders among `--scores`.
+fn runs(args: &Args) -> Vec<(String, PathBuf)> {
+    let scores = args.scores.iter().filter_map(|text| text.split_once('='));
+    let folders = scores.filter(|(_, path)| Path::new(path).is_dir());
+    folders.map(|(name, path)| (name.to_owned(), path.into())).collect()
 }
 
 /// The verdicts of a run folder, of a file of verdicts, or of human raters.

@@ -77,7 +77,6 @@ pub fn print_json(
     let object = json!({
         "testset": args.testset,
         "gold": gold(eval_sets, ", "),
-        "missing": args.missing,
         "coverage": eval_sets.first().map(|eval_set| eval_set.coverage),
         "seed": args.seed,
         "resamples": context.significance.map(|resampling| resampling.resamples),

@@ -27,32 +27,32 @@ pub struct Followed {
 /// A file that arrives without a bar.
 struct Arriving {
     size: Option<u64>,
-    there: u64,
+    n_present: u64,
     /// Parts that a line has been printed for.
     parts: u64,
     last: Instant,
 }
 
 impl Arriving {
-    fn new(size: Option<u64>, there: u64) -> Self {
-        let parts = size.map_or(0, |size| there * PARTS / size.max(1));
-        Self { size, there, parts, last: Instant::now() }
+    fn new(size: Option<u64>, n_present: u64) -> Self {
+        let parts = size.map_or(0, |size| n_present * PARTS / size.max(1));
+        Self { size, n_present, parts, last: Instant::now() }
     }
 
     /// Counts bytes and returns the progress text that is due, if any. The end of a file is reported
     /// elsewhere.
     fn advance(&mut self, n_bytes: u64) -> Option<String> {
-        self.there += n_bytes;
-        let parts = self.size.map_or(0, |size| self.there * PARTS / size.max(1));
+        self.n_present += n_bytes;
+        let parts = self.size.map_or(0, |size| self.n_present * PARTS / size.max(1));
         let is_due = parts > self.parts || self.last.elapsed() >= SILENCE;
-        if !is_due || self.size == Some(self.there) {
+        if !is_due || self.size == Some(self.n_present) {
             return None;
         }
         (self.parts, self.last) = (parts, Instant::now());
-        let there = files::size(self.there);
+        let present = files::size(self.n_present);
         Some(self.size.map_or_else(
-            || format!("  {there}"),
-            |size| format!("  {there} of {} ({}%)", files::size(size), self.there * 100 / size.max(1)),
+            || format!("  {present}"),
+            |size| format!("  {present} of {} ({}%)", files::size(size), self.n_present * 100 / size.max(1)),
         ))
     }
 }
@@ -87,18 +87,19 @@ impl Watch for Followed {
         self.say(&format!("that did not work: {error}"));
     }
 
-    fn began(&mut self, item: &Item, there: u64) {
+    fn began(&mut self, item: &Item, n_present: u64) {
         let size = item.size.map_or("unknown size".into(), files::size);
-        let kept = if there > 0 { format!(", {} already here", files::size(there)) } else { String::new() };
-        self.say(&format!("fetching {} ({size}{kept})", item.path));
-        self.file = Arriving::new(item.size, there);
+        let present =
+            if n_present > 0 { format!(", {} already here", files::size(n_present)) } else { String::new() };
+        self.say(&format!("fetching {} ({size}{present})", item.path));
+        self.file = Arriving::new(item.size, n_present);
         if !self.redraws {
             return;
         }
         let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
         let bar = ProgressBar::new(item.size.unwrap_or(0));
         bar.set_style(style.expect("the template is constant and tested by use"));
-        bar.set_position(there);
+        bar.set_position(n_present);
         bar.enable_steady_tick(Duration::from_millis(500));
         self.bar = Some(bar);
     }
@@ -121,8 +122,8 @@ impl Watch for Followed {
 mod tests {
     use super::*;
 
-    fn lines(size: Option<u64>, there: u64, pieces: &[u64]) -> Vec<String> {
-        let mut file = Arriving::new(size, there);
+    fn lines(size: Option<u64>, n_present: u64, pieces: &[u64]) -> Vec<String> {
+        let mut file = Arriving::new(size, n_present);
         pieces.iter().filter_map(|piece| file.advance(*piece)).collect()
     }
 

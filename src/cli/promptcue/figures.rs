@@ -90,9 +90,9 @@ pub fn correlate(args: &CorrelateArgs, out: &mut dyn Write) -> Result<()> {
             let spread = summary(values);
             let quartiles = spread.map_or([None; 5], |spread| spread.quartiles.map(Some));
             let head = [name.clone(), (*score).to_owned(), values.len().to_string()];
-            let rest = found.into_iter().chain([spread.map(|spread| spread.mean)]).chain(quartiles);
+            let figures = found.into_iter().chain([spread.map(|spread| spread.mean)]).chain(quartiles);
             let distinct = spread.map_or_else(|| "-".to_owned(), |spread| spread.distinct.to_string());
-            table.row(head.into_iter().chain(rest.map(number)).chain([distinct]));
+            table.row(head.into_iter().chain(figures.map(number)).chain([distinct]));
             let [pearson, spearman, kendall] = found;
             rows.push(json!({
                 "answers": name, "score": score, "n": values.len(), "pearson": pearson, "spearman": spearman,

@@ -145,7 +145,7 @@ fn marked(cue: &Cue) -> Result<(String, String), &'static str> {
     let (span, source, target) = (cue.error_span.as_str(), cue.source.clone(), cue.target.clone());
     let count = |mark: &str| source.matches(mark).count() + target.matches(mark).count();
     let is_pair = [&source, &target].iter().any(|text| {
-        let inside = text.split_once("<v>").and_then(|(_, rest)| rest.split_once("</v>"));
+        let inside = text.split_once("<v>").and_then(|(_, tail)| tail.split_once("</v>"));
         inside.is_some_and(|(inside, _)| span.trim().is_empty() || inside.trim() == span.trim())
     });
     match (count("<v>"), count("</v>")) {
@@ -165,8 +165,8 @@ fn marked(cue: &Cue) -> Result<(String, String), &'static str> {
 }
 
 /// The name of a language, where a set gives its code: `En` is English.
-fn language(given: &str) -> String {
-    Lang::parse(&given.to_lowercase()).map_or_else(|_| given.to_owned(), |lang| lang.name().to_owned())
+fn language(code: &str) -> String {
+    Lang::parse(&code.to_lowercase()).map_or_else(|_| code.to_owned(), |lang| lang.name().to_owned())
 }
 
 /// The ids that already have a line, and whether it is a usable answer.
@@ -174,11 +174,11 @@ fn resume(out: &Path, about: &Value) -> Result<BTreeSet<(usize, bool)>> {
     fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
     let (path, answers) = (out.join(RUN), out.join(ANSWERS));
     if path.exists() {
-        let there: Value = serde_json::from_str(&files::read_own_to_string(&path)?)
+        let description: Value = serde_json::from_str(&files::read_own_to_string(&path)?)
             .with_context(|| format!("`{}`", path.display()))?;
-        if there != *about {
+        if description != *about {
             bail!(
-                "`{}` holds answers from another run\nhint: give another --out\nthere: {there}\nhere: {about}",
+                "`{}` holds answers from another run\nhint: give another --out\nthere: {description}\nhere: {about}",
                 out.display()
             );
         }
@@ -191,12 +191,12 @@ fn resume(out: &Path, about: &Value) -> Result<BTreeSet<(usize, bool)>> {
     files::replace(&path, |file| writeln!(file, "{about:#}"))?;
     let text = if answers.exists() { files::read_own_to_string(&answers)? } else { String::new() };
     // A line that a crash cut off is requested again.
-    let whole: Vec<&str> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
-    if whole.concat() != text {
-        files::replace(&answers, |file| file.write_all(whole.concat().as_bytes()))?;
+    let complete: Vec<&str> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
+    if complete.concat() != text {
+        files::replace(&answers, |file| file.write_all(complete.concat().as_bytes()))?;
     }
     let mut seen = BTreeSet::new();
-    for line in whole {
+    for line in complete {
         let line: Value = serde_json::from_str(line).with_context(|| format!("`{}`", answers.display()))?;
         let id = line["id"]
             .as_u64()

@@ -1,18 +1,9 @@
 //! Arguments of `tribunal score`.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 
-use super::super::{
-    keep::KeepArgs,
-    output::{Printed, spare_runs},
-};
-use crate::{
-    cli::progress::ProgressMode,
-    console::args::bytes,
-    eval::{OutputSpec, Spec},
-};
+use super::super::{keep::KeepArgs, output::Printed};
+use crate::{cli::progress::ProgressMode, console::args::bytes, eval::Spec};
 
 /// Judge translations.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,25 +36,22 @@ pub struct RunArgs {
     /// Print only the systems' scores
     #[arg(long)]
     pub only_system: bool,
-    /// Also write the verdicts as COMET's `--to_json` does
-    #[arg(long, value_name = "FILE")]
-    pub to_json: Option<PathBuf>,
     #[command(flatten)]
     pub printed: Printed,
 }
 
 impl RunArgs {
-    /// Refuses what does not go together.
+    /// Refuses options that do not go together.
     ///
     /// # Errors
-    /// A GPU's memory where none is planned for, and a file of a run as the file to write.
-    pub fn check(&self, output: &OutputSpec) -> Result<()> {
+    /// A GPU's memory where none is planned for.
+    pub fn check(&self) -> Result<()> {
         if self.device_memory.is_some() && !self.dry_run {
             bail!(
                 "`--device-memory` is for `--dry-run` and `tribunal slurm submit`\nhint: `--kv-cache SIZE` limits the cache"
             );
         }
-        self.to_json.as_ref().map_or(Ok(()), |path| spare_runs(path, output.folder.as_deref()))
+        Ok(())
     }
 
     /// The mode of the progress display.

@@ -44,7 +44,7 @@ pub fn run(
             }
         }
     };
-    let forecast = Forecast::of(evaluation, &invocation, (load, args.run.device_memory), &shown)?;
+    let forecast = Forecast::new(evaluation, &invocation, (load, args.run.device_memory), &shown)?;
     bar.finish_and_clear();
     let has_memory = args.run.device_memory.is_some();
     args.run.printed.print(
@@ -88,7 +88,7 @@ fn text(forecast: &Forecast, has_memory: bool, out: &mut dyn Write) -> Result<()
 fn json(forecast: &Forecast) -> Value {
     let Plan { segments, groups, counted, units, least, most, longest_prompt, longest_call, .. } =
         &forecast.plan;
-    let Trial { judged, kept, seconds_left, .. } = &forecast.trial;
+    let Trial { judged, n_kept, seconds_left, .. } = &forecast.trial;
     let expected = &forecast.expected;
     let amount = |amount: &Amount| {
         let Amount { calls, prompt_tokens, distinct_tokens, answer_tokens } = amount;
@@ -102,7 +102,7 @@ fn json(forecast: &Forecast) -> Value {
     json!({
         "segments": segments, "groups": groups, "groups_counted": counted, "verdicts": units, "longest_prompt": longest_prompt,
         "longest_call": longest_call, "least": amount(least), "expected": expected.as_ref().map(amount),
-        "most": amount(most), "groups_judged": judged, "groups_kept": kept, "seconds_left": seconds_left, "estimates": estimates, "notes": forecast.notes,
+        "most": amount(most), "groups_judged": judged, "groups_kept": n_kept, "seconds_left": seconds_left, "estimates": estimates, "notes": forecast.notes,
         "signature": forecast.signature.as_ref().map(ToString::to_string),
     })
 }

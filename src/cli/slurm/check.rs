@@ -70,7 +70,7 @@ fn built_for_gpus() -> Result<()> {
 
 /// The models that the arguments name, each once.
 fn names(args: &score::Args) -> BTreeSet<String> {
-    let of_roles = args.spec.models.roles.iter().map(|(_, given)| adapter::split(given).0);
+    let of_roles = args.spec.models.roles.iter().map(|(_, model)| adapter::split(model).0);
     of_roles.chain([args.spec.models.model.as_str()]).map(str::to_owned).collect()
 }
 
@@ -85,13 +85,13 @@ fn together(
     name: &str,
     need: &Need,
     room: &GpuMemory,
-    asked: Option<usize>,
+    requested: Option<usize>,
     gpus_per_node: usize,
 ) -> Result<usize> {
     let holds =
         |n: &usize| need.on_each.get(n - 1).is_some_and(|bytes| bytes.is_some_and(|b| b <= room.bytes()));
     let fewest = (1..=gpus_per_node).filter(|n| gpus_per_node.is_multiple_of(*n)).find(|n| holds(n));
-    let n = asked.unwrap_or_else(|| fewest.unwrap_or(gpus_per_node));
+    let n = requested.unwrap_or_else(|| fewest.unwrap_or(gpus_per_node));
     if holds(&n) {
         return Ok(n);
     }

@@ -39,8 +39,8 @@ impl Job {
     #[must_use]
     pub fn array(&self) -> String {
         let Self { shards, tasks, array, gpus_per_task, .. } = self;
-        let own = array.sbatch.iter().filter(|option| !option.starts_with(OF_MERGE)).map(String::as_str);
-        let mut text = self.head("shard", &array.time, own);
+        let options = array.sbatch.iter().filter(|option| !option.starts_with(OF_MERGE)).map(String::as_str);
+        let mut text = self.head("shard", &array.time, options);
         let _ = writeln!(text, "#SBATCH --array=1-{shards}%{tasks}");
         let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/shard-%a.log")));
         // Two minutes before the time is up, the task gets a signal and is requeued.
@@ -81,24 +81,24 @@ impl Job {
     fn of_merge(&self) -> impl Iterator<Item = &str> {
         let has_gpus = self.gpus_per_task > 0;
         let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
-        let own: Vec<&str> =
+        let options: Vec<&str> =
             self.array.sbatch.iter().filter_map(|option| option.strip_prefix(OF_MERGE)).collect();
-        let is_own = |wanted: &str| own.iter().any(|option| name(option) == wanted);
+        let is_own = |option_name: &str| options.iter().any(|option| name(option) == option_name);
         let shared = self.array.sbatch.iter().map(String::as_str).filter(|option| {
             let name = name(option);
             let of_nodes = has_gpus && OF_NODES.split(' ').any(|of_nodes| of_nodes == name);
             !(option.starts_with(OF_MERGE) || is_own(&name) || of_nodes)
         });
         let shared: Vec<&str> = shared.collect();
-        shared.into_iter().chain(own)
+        shared.into_iter().chain(options)
     }
 
-    fn head<'a>(&self, what: &str, time: &str, options: impl Iterator<Item = &'a str>) -> String {
+    fn head<'a>(&self, kind: &str, time: &str, options: impl Iterator<Item = &'a str>) -> String {
         let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let name: String = name.chars().map(plain).collect();
         let mut text = format!(
-            "#!/bin/bash\n#SBATCH --job-name={name}-{what}\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --time={time}\n"
+            "#!/bin/bash\n#SBATCH --job-name={name}-{kind}\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --time={time}\n"
         );
         for option in options {
             let _ = writeln!(text, "#SBATCH --{option}");

@@ -112,7 +112,8 @@ fn row(dir: &Path, task: Option<&String>) -> Row {
     let records = run::verdicts_so_far(dir).into_iter().flatten().map_while(Result::ok);
     let statuses: Vec<Status> = records.map(|record| record.status).collect();
     let done = statuses.len();
-    let count = |wanted: fn(Status) -> bool| statuses.iter().filter(|status| wanted(**status)).count();
+    let count =
+        |is_counted: fn(Status) -> bool| statuses.iter().filter(|status| is_counted(**status)).count();
     let state = match task {
         _ if dir.join(finish::VERDICTS).exists() => "done".to_owned(),
         Some(state) => state.to_lowercase(),
@@ -141,10 +142,11 @@ fn row(dir: &Path, task: Option<&String>) -> Row {
 fn tasks(array: &str) -> BTreeMap<usize, String> {
     let output =
         Command::new("squeue").args(["--noheader", "--array", "--jobs", array, "--format", "%K %T"]).output();
-    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let listing =
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let task = |line: &str| {
         let (number, state) = line.trim().split_once(' ')?;
         Some((number.parse().ok()?, state.to_owned()))
     };
-    said.lines().filter_map(task).collect()
+    listing.lines().filter_map(task).collect()
 }

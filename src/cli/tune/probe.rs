@@ -79,7 +79,7 @@ pub(super) struct ReadingArgs {
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Write) -> Result<()> {
-    spare_runs(&args.out, None)?;
+    spare_runs(&args.out)?;
     let mut split = args.reading.data.split()?.of_systems(&args.reading.systems)?;
     if split.held_out.is_empty() {
         bail!("no document is held out, and a fit is measured on those; hint: `--hold-out 0.2`");
@@ -100,9 +100,9 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
         let engine = Engine::open(&found.weights, &found.options)?;
         Ok(engine.with_adapter(adapter.is_some().then_some(0)))
     };
-    let kept = Kept { folder: &folder, sha256: &model.sha256, hidden, prompts: &prompts };
+    let cache = Kept { folder: &folder, sha256: &model.sha256, hidden, prompts: &prompts };
     let seed = args.reading.data.seed;
-    let read = |segments: &[&Segment]| kept.read_missing(&depths, segments, invocation, open);
+    let read = |segments: &[&Segment]| cache.read_missing(&depths, segments, invocation, open);
     evaluation::read_split(&mut split, args.corrupted, seed, read, |left_out| {
         say!(
             "translations longer than the model's context are left out: {}, the first of them in document `{}`",
@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
     })?;
     let [corrupted, corrupted_held_out] = evaluation::corrupted(&split, args.corrupted, seed);
     let Split { train, held_out, .. } = &split;
-    let mut readings = kept.open(&[depth])?;
+    let mut readings = cache.open(&[depth])?;
     let names = || held_out.iter().map(Document::name).collect();
     let hold_out =
         args.reading.data.hold_out.parse().map_or_else(|_| HeldOut::Named(names()), HeldOut::Share);
@@ -139,9 +139,9 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
 }
 
 /// After how many layers the fit takes states, and after how many they are kept, in order.
-fn depths(asked: &[usize], n_layers: usize) -> Result<(usize, Vec<usize>)> {
-    let depth = asked.first().copied().unwrap_or(n_layers * 3 / 5);
-    let depths: BTreeSet<usize> = asked.iter().copied().chain([depth]).collect();
+fn depths(requested: &[usize], n_layers: usize) -> Result<(usize, Vec<usize>)> {
+    let depth = requested.first().copied().unwrap_or(n_layers * 3 / 5);
+    let depths: BTreeSet<usize> = requested.iter().copied().chain([depth]).collect();
     if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= n_layers) {
         bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
     }

@@ -7,12 +7,11 @@ use std::{
 };
 
 use tribunal::{
-    engine::{Engine, Options, grammar::Grammar, tokenizer::Tokenizer},
+    engine::{Engine, Options},
     llm::{
         self, Chat, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
         is_chance,
     },
-    random::SplitMix,
 };
 
 /// The folder of a tiny model.
@@ -28,44 +27,6 @@ pub fn tiny_engine(name: &str, cache_mib: usize, context: usize) -> Engine {
     Engine::open(&path, &options).unwrap()
 }
 
-/// An answer of tokens drawn with random weights, some of which weigh a thousandfold. After `n_free` tokens it
-/// ends as soon as it may, and until then prefers tokens that close a string, a list or an object.
-pub fn random_answer(mut grammar: Grammar, tokenizer: &Tokenizer, n_free: usize, seed: u64) -> String {
-    let mut random = SplitMix(seed);
-    let mut text = Vec::new();
-    for n in 0..5_000 {
-        if random.draw().is_multiple_of(2) {
-            let forced = grammar.fast_forward(usize::MAX).unwrap();
-            text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
-        }
-        if grammar.must_stop() || n > n_free && grammar.may_stop() {
-            return String::from_utf8(text).unwrap();
-        }
-        let mask = grammar.mask().unwrap();
-        let ids = (0..mask.len() as u32 * 32).filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1);
-        let mut choices: Vec<u32> = ids.collect();
-        let closes = |id: &u32| tokenizer.bytes(*id).first().is_some_and(|byte| b"\"]}".contains(byte));
-        if n > n_free && choices.iter().any(closes) {
-            choices.retain(closes);
-        }
-        let weigh = |_: &u32| if random.draw().is_multiple_of(9) { 1000 } else { 1 };
-        let weights: Vec<u64> = choices.iter().map(weigh).collect();
-        let mut draw = random.draw() % weights.iter().sum::<u64>();
-        let chosen = weights.iter().position(|&weight| {
-            let is_chosen = draw < weight;
-            draw = draw.saturating_sub(weight);
-            is_chosen
-        });
-        let token = choices[chosen.unwrap()];
-        grammar.advance(token).unwrap();
-        if grammar.stops_at(token) {
-            return String::from_utf8(text).unwrap();
-        }
-        text.extend_from_slice(tokenizer.bytes(token));
-    }
-    panic!("no end, seed {seed}: {:?}", String::from_utf8_lossy(&text));
-}
-
 /// Gives any answer that the form allows. There is always one: `strict` has no free text.
 pub struct Babble(pub Engine);
 
@@ -75,7 +36,7 @@ impl Llm for Babble {
         let bytes: u64 = chat.messages().iter().flat_map(|turn| turn.content.bytes()).map(u64::from).sum();
         let grammar = self.0.grammar(form)?.expect("a form that is not free text");
         let seed = sampling.seed ^ bytes;
-        let text = random_answer(grammar, self.0.tokenizer(), seed as usize % 60, seed);
+        let text = super::random_answer(grammar, self.0.tokenizer(), seed as usize % 60, seed);
         let token = |&id: &u32| Token {
             id,
             text: String::from_utf8_lossy(self.0.tokenizer().bytes(id)).into_owned(),

@@ -102,6 +102,7 @@ impl TinyJudge {
             severity: if penalty > 12.0 { Severity::Major } else { Severity::Minor },
             weight: penalty,
             explanation: None,
+            suggestion: None,
             confidence: None,
             times: 1,
         };

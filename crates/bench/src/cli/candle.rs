@@ -64,11 +64,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     ensure!(all.min() != Some(0), "prompts, rows, answers and repeats must be at least 1");
     // candle takes its threads from the global pool.
     rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build_global()?;
-    let asked = args.requests.as_ref().zip(args.replies.as_ref());
-    let asked = asked.map(|(asked, replies)| answered(asked, replies)).transpose()?;
+    let recorded = args.requests.as_ref().zip(args.replies.as_ref());
+    let recorded = recorded.map(|(recorded, replies)| answered(recorded, replies)).transpose()?;
     let mut model = Model::load(&args.model)?;
-    if let Some(asked) = asked {
-        return print(&json!({"candle": args.model, "answered": model.answer(&asked)?}), out);
+    if let Some(recorded) = recorded {
+        return print(&json!({"candle": args.model, "answered": model.answer(&recorded)?}), out);
     }
     let prefill = model.prefill(args.prompt, args.repeats)?;
     // Measurements that candle does not support are `null`, with the reason.
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 /// The requests, each with the number of tokens of its reply.
-fn answered(asked: &Path, replies: &Path) -> Result<Vec<(Request, usize)>> {
+fn answered(requests: &Path, replies: &Path) -> Result<Vec<(Request, usize)>> {
     let text =
         std::fs::read_to_string(replies).with_context(|| format!("cannot read `{}`", replies.display()))?;
     let mut lengths = HashMap::new();
@@ -100,5 +100,5 @@ fn answered(asked: &Path, replies: &Path) -> Result<Vec<(Request, usize)>> {
         let tokens = *lengths.get(&request.id).with_context(missing)?;
         Ok((request, tokens))
     };
-    requests::read(asked)?.into_iter().map(length).collect()
+    requests::read(requests)?.into_iter().map(length).collect()
 }

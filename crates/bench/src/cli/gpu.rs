@@ -29,7 +29,7 @@ pub struct Args {
         )
     )]
     shape: String,
-    /// What to measure
+    /// The measurement
     #[arg(
         long,
         value_name = "A,B",
@@ -99,7 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             args.engine.device
         );
     };
-    let mut sizes = Sizes::of(&shape);
+    let mut sizes = Sizes::from_shape(&shape);
     if !args.rows.is_empty() {
         (sizes.product_rows, sizes.answers) = (args.rows.clone(), args.rows.clone());
     }

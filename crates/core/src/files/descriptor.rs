@@ -30,13 +30,13 @@ fn target(link: &Path) -> Option<PathBuf> {
 
 fn named(path: &Path) -> Option<i32> {
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-    let own = std::process::id().to_string();
+    let pid = std::process::id().to_string();
     match parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>()[..] {
         ["/", "dev", "stdin"] => Some(0),
         ["/", "dev", "stdout"] => Some(1),
         ["/", "dev", "stderr"] => Some(2),
         ["/", "dev", "fd", number] => number.parse().ok(),
-        ["/", "proc", process, "fd", number] if ["self", "thread-self", &own].contains(&process) => {
+        ["/", "proc", process, "fd", number] if ["self", "thread-self", &pid].contains(&process) => {
             number.parse().ok()
         }
         _ => None,

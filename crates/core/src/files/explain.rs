@@ -41,10 +41,10 @@ fn instead(path: &Path) -> Option<String> {
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         return Some(format!("there is no folder `{}`", folder.display()));
     }
-    let wanted = path.file_name()?.to_string_lossy().to_lowercase();
+    let file_name = path.file_name()?.to_string_lossy().to_lowercase();
     let names = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
     let names = names.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
-    let likeness = |name: &String| strsim::normalized_damerau_levenshtein(&wanted, &name.to_lowercase());
+    let likeness = |name: &String| strsim::normalized_damerau_levenshtein(&file_name, &name.to_lowercase());
     let (like, name) =
         names.map(|name| (likeness(&name), name)).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
     (like >= LIKE).then(|| format!("did you mean `{}`?", path.with_file_name(name).display()))

@@ -69,25 +69,25 @@ struct Odd<'l> {
 fn odd(line: &str) -> Vec<Odd<'_>> {
     let (mut found, mut at, mut in_string) = (Vec::new(), 0, false);
     while let Some(c) = line[at..].chars().next() {
-        let rest = &line[at..];
-        let number = ["NaN", "-Infinity", "Infinity"].into_iter().find(|name| rest.starts_with(name));
+        let tail = &line[at..];
+        let number = ["NaN", "-Infinity", "Infinity"].into_iter().find(|name| tail.starts_with(name));
         let mut length = c.len_utf8();
         match (in_string, number) {
             (_, _) if c == '"' => in_string = !in_string,
-            (true, _) if c == '\\' => match surrogate(rest) {
+            (true, _) if c == '\\' => match surrogate(tail) {
                 Some(is_high)
-                    if is_high && surrogate(rest.get(ESCAPE..).unwrap_or_default()) == Some(false) =>
+                    if is_high && surrogate(tail.get(ESCAPE..).unwrap_or_default()) == Some(false) =>
                 {
                     length = 2 * ESCAPE;
                 }
                 Some(_) => {
-                    found.push(Odd { at, text: &rest[..ESCAPE], is_number: false });
+                    found.push(Odd { at, text: &tail[..ESCAPE], is_number: false });
                     length = ESCAPE;
                 }
-                None => length += rest[1..].chars().next().map_or(0, char::len_utf8),
+                None => length += tail[1..].chars().next().map_or(0, char::len_utf8),
             },
             (false, Some(name)) => {
-                found.push(Odd { at, text: &rest[..name.len()], is_number: true });
+                found.push(Odd { at, text: &tail[..name.len()], is_number: true });
                 length = name.len();
             }
             _ => {}

@@ -21,8 +21,8 @@ pub fn open_private(path: &Path) -> io::Result<File> {
 /// # Errors
 /// One that is missing or a link, of another user, or with write access for others.
 pub fn check_private(path: &Path) -> io::Result<()> {
-    let there = fs::symlink_metadata(path)?;
-    if there.is_symlink() { Err(io::Error::other("it is a link")) } else { check(&there) }
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_symlink() { Err(io::Error::other("it is a link")) } else { check(&metadata) }
 }
 
 /// Makes a folder for the user alone; missing parents get the umask's permissions.
@@ -44,13 +44,13 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
 
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "the standard library does not name the user")]
-fn check(there: &Metadata) -> io::Result<()> {
+fn check(metadata: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
 
     // SAFETY: the call has no conditions, and cannot fail.
     let user = unsafe { libc::geteuid() };
     let others = 0o022;
-    match (there.uid() == user, there.mode() & others == 0) {
+    match (metadata.uid() == user, metadata.mode() & others == 0) {
         (true, true) => Ok(()),
         (false, _) => Err(io::Error::other("it belongs to another user")),
         (true, false) => Err(io::Error::other("other users may write to it")),

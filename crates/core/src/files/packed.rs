@@ -37,7 +37,7 @@ impl Format {
 
     /// Detects the format by a file's first bytes; `None` if it is not compressed.
     #[must_use]
-    pub fn of(first: &[u8]) -> Option<Self> {
+    pub fn from_bytes(first: &[u8]) -> Option<Self> {
         let marks: [(&[u8], Self); 5] = [
             (b"\x1f\x8b\x08", Self::Gzip),
             (b"\xfd7zXZ\0", Self::Xz),
@@ -92,7 +92,7 @@ pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead + Send
     let n_bytes = file.metadata()?.len();
     let mut file = BufReader::with_capacity(BUFFER, file);
     let first = file.fill_buf()?;
-    let format = Format::of(&first[..first.len().min(Format::MARK)]);
+    let format = Format::from_bytes(&first[..first.len().min(Format::MARK)]);
     let decoder: Box<dyn Read + Send> = match format {
         Some(Format::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
         Some(Format::Xz) => Box::new(lzma_rust2::XzReader::new_mem_limit(file, true, MAX_DICTIONARY)),
@@ -198,7 +198,7 @@ mod tests {
     fn every_format_is_told_by_its_bytes_and_read_to_the_end() {
         for format in [Format::Gzip, Format::Xz, Format::Zstd] {
             let mut bytes = compressed(format, b"one\n");
-            assert_eq!(Format::of(&bytes), Some(format));
+            assert_eq!(Format::from_bytes(&bytes), Some(format));
             bytes.extend(compressed(format, b"two\n")); // files may be put together from several
             let mut text = String::new();
             unpacked(file(&bytes), MAX_RATIO).unwrap().read_to_string(&mut text).unwrap();
@@ -206,7 +206,7 @@ mod tests {
         }
         let mut text = String::new();
         unpacked(file(b"BZhang\n"), MAX_RATIO).unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!((text.as_str(), Format::of(b"BZh91AY")), ("BZhang\n", Some(Format::Bzip2)));
+        assert_eq!((text.as_str(), Format::from_bytes(b"BZh91AY")), ("BZhang\n", Some(Format::Bzip2)));
     }
 
     #[test]

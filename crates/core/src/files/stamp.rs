@@ -24,7 +24,7 @@ impl Stamp {
     /// # Errors
     /// If the platform does not provide it.
     #[cfg(unix)]
-    pub fn of(file: &File) -> io::Result<Self> {
+    pub fn from_file(file: &File) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt as _;
 
         let metadata = file.metadata()?;
@@ -42,7 +42,7 @@ impl Stamp {
     /// # Errors
     /// If the platform does not provide it.
     #[cfg(not(unix))]
-    pub fn of(file: &File) -> io::Result<Self> {
+    pub fn from_file(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let since = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).map_err(io::Error::other)?;
         let modified = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use super::packed::{self, Format};
+use super::packed::Format;
 
 /// The byte-order mark of UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -107,14 +107,6 @@ pub fn lines(path: &Path) -> io::Result<Lines> {
     Lines::new(Box::new(BufReader::with_capacity(BUFFER, File::open(path)?)))
 }
 
-/// The lines of a file that may be compressed with gzip, xz or zstd.
-///
-/// # Errors
-/// The errors of [`lines`], and a file that unpacks to more than [`packed::open`] allows.
-pub fn lines_unpacked(path: &Path) -> io::Result<Lines> {
-    Lines::new(packed::open(path)?)
-}
-
 /// Lines with their numbers from 1, without their ends and the byte-order mark. Only one of them is in
 /// memory.
 pub struct Lines {
@@ -180,7 +172,7 @@ pub fn read_line(reader: &mut dyn BufRead, line: &mut Vec<u8>, number: usize) ->
 
 /// Detects encodings and compression that show in the first bytes.
 fn check_start(bytes: &[u8]) -> Result<(), NotText> {
-    if let Some(format) = Format::of(bytes) {
+    if let Some(format) = Format::from_bytes(bytes) {
         return Err(NotText::Packed(format));
     }
     match bytes {

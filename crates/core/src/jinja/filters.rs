@@ -162,8 +162,8 @@ fn int(value: &Value, default: Option<Value>, base: Option<u32>, named: Kwargs) 
         Some(text) => {
             let text = text.trim().replace('_', "");
             let digits = text.strip_prefix("0x").filter(|_| base == 16).unwrap_or(&text);
-            let whole = i128::from_str_radix(digits, base.clamp(2, 36)).ok().map(Value::from);
-            whole.or_else(|| text.parse().ok().and_then(cut))
+            let integer = i128::from_str_radix(digits, base.clamp(2, 36)).ok().map(Value::from);
+            integer.or_else(|| text.parse().ok().and_then(cut))
         }
         None if value.kind() == ValueKind::Bool => Some(i64::from(value.is_true()).into()),
         None if value.is_integer() => Some(value.clone()),

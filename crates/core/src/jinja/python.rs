@@ -42,9 +42,9 @@ pub fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Valu
         "partition" | "rpartition" => return partition(text, name == "rpartition", args),
         "removeprefix" | "removesuffix" => {
             let (affix,): (&str,) = from_args(args)?;
-            let rest =
+            let stripped =
                 if name == "removeprefix" { text.strip_prefix(affix) } else { text.strip_suffix(affix) };
-            return Ok(rest.unwrap_or(text).into());
+            return Ok(stripped.unwrap_or(text).into());
         }
         "index" | "rindex" => {
             let find = if name == "index" { "find" } else { "rfind" };
@@ -122,22 +122,22 @@ fn split(text: &str, from_right: bool, args: &[Value]) -> Result<Value, Error> {
 /// Words, of which at most so many are cut off, from the left or the right. The rest keeps the white space on
 /// its outer side.
 fn words(text: &str, most: Option<usize>, from_right: bool) -> Vec<&str> {
-    let (mut rest, mut parts) = (text, Vec::new());
+    let (mut tail, mut parts) = (text, Vec::new());
     loop {
-        rest = if from_right { rest.trim_end_matches(is_space) } else { rest.trim_start_matches(is_space) };
-        if rest.is_empty() {
+        tail = if from_right { tail.trim_end_matches(is_space) } else { tail.trim_start_matches(is_space) };
+        if tail.is_empty() {
             break;
         }
         let cut = if most.is_some_and(|most| parts.len() >= most) {
             None
         } else if from_right {
-            rest.rsplit_once(is_space).map(|(others, word)| (word, others))
+            tail.rsplit_once(is_space).map(|(others, word)| (word, others))
         } else {
-            rest.split_once(is_space)
+            tail.split_once(is_space)
         };
-        let (word, others) = cut.unwrap_or((rest, ""));
+        let (word, others) = cut.unwrap_or((tail, ""));
         parts.push(word);
-        rest = others;
+        tail = others;
     }
     if from_right {
         parts.reverse();

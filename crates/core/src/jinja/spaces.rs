@@ -13,15 +13,15 @@ pub fn lines(text: &str, keep: bool) -> Vec<&str> {
             '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
         )
     };
-    let (mut rest, mut lines) = (text, Vec::new());
-    while let Some(at) = rest.find(ends_line) {
-        let end = &rest[at..];
+    let (mut tail, mut lines) = (text, Vec::new());
+    while let Some(at) = tail.find(ends_line) {
+        let end = &tail[at..];
         let width = if end.starts_with("\r\n") { 2 } else { end.chars().next().map_or(1, char::len_utf8) };
-        lines.push(if keep { &rest[..at + width] } else { &rest[..at] });
-        rest = &rest[at + width..];
+        lines.push(if keep { &tail[..at + width] } else { &tail[..at] });
+        tail = &tail[at + width..];
     }
-    if !rest.is_empty() {
-        lines.push(rest);
+    if !tail.is_empty() {
+        lines.push(tail);
     }
     lines
 }

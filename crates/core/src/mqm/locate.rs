@@ -62,14 +62,14 @@ fn places(text: &str, span: &str) -> (Vec<usize>, usize, usize) {
     let starts = text.char_indices().map(|(at, _)| at);
     let all: Vec<usize> = starts.filter(|at| text[*at..].starts_with(span)).collect();
     let n_all = all.len();
-    let (whole, parts): (Vec<usize>, Vec<usize>) =
+    let (whole_words, parts): (Vec<usize>, Vec<usize>) =
         all.into_iter().partition(|at| is_whole(text, *at..at + span.len()));
     let mut taken = BTreeSet::new();
     let mut is_apart = |at: &usize| {
         let before = taken.range(..at + span.len()).next_back();
         before.is_none_or(|before| before + span.len() <= *at) && taken.insert(*at)
     };
-    let mut places: Vec<usize> = whole.into_iter().filter(&mut is_apart).collect();
+    let mut places: Vec<usize> = whole_words.into_iter().filter(&mut is_apart).collect();
     let n_whole = places.len();
     places.extend(parts.into_iter().filter(is_apart));
     (places, n_whole, n_all)
@@ -163,11 +163,11 @@ impl ErrorSpan {
 /// but in the other, is marked there. One that is in neither keeps its side.
 pub fn choose_sides(errors: &mut [ErrorSpan], source: &str, target: &str) {
     for error in errors {
-        let (here, other, other_side) = match error.side {
+        let (stated, other, other_side) = match error.side {
             Side::Target => (target, source, Side::Source),
             Side::Source => (source, target, Side::Target),
         };
-        if !error.span.is_empty() && !here.contains(&error.span) && other.contains(&error.span) {
+        if !error.span.is_empty() && !stated.contains(&error.span) && other.contains(&error.span) {
             error.side = other_side;
         }
     }

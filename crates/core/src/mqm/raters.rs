@@ -65,8 +65,8 @@ pub enum Error {
     NoPair(PathBuf),
     #[error("`{path}`, entry {entry} of the campaign `{campaign}`: {reason}")]
     Entry { path: PathBuf, campaign: String, entry: usize, reason: String },
-    #[error("`{path}` has no rating of `{pair}`\nhint: its ratings are of {there}; choose one of them")]
-    OtherPairs { path: PathBuf, pair: String, there: String },
+    #[error("`{path}` has no rating of `{pair}`\nhint: its ratings are of {listed}; choose one of them")]
+    OtherPairs { path: PathBuf, pair: String, listed: String },
     #[error("`{0}` holds no rating")]
     Nothing(PathBuf),
 }
@@ -178,12 +178,12 @@ impl Annotations {
             });
             return;
         };
-        let there = &mut self.all[place];
+        let earlier = &mut self.all[place];
         // The longer one holds every span.
-        if segment.hypothesis.len() > there.segment.hypothesis.len() {
-            there.segment.hypothesis = segment.hypothesis;
+        if segment.hypothesis.len() > earlier.segment.hypothesis.len() {
+            earlier.segment.hypothesis = segment.hypothesis;
         }
-        there.errors.extend(error.map(|error| error.in_source(&segment.source, &there.segment.source)));
+        earlier.errors.extend(error.map(|error| error.in_source(&segment.source, &earlier.segment.source)));
     }
 }
 

@@ -53,17 +53,17 @@ impl Repeats {
 #[must_use]
 pub fn merged(mut errors: Vec<ErrorSpan>, source: &str, target: &str) -> Vec<ErrorSpan> {
     locate::choose_sides(&mut errors, source, target);
-    let mut kept: Vec<ErrorSpan> = Vec::with_capacity(errors.len());
+    let mut merged: Vec<ErrorSpan> = Vec::with_capacity(errors.len());
     for error in errors {
         let text = if error.side == Side::Target { target } else { source };
         let n_places = locate::occurrences(text, &error.span).max(1);
-        let n_kept = kept.iter().filter(|other| is_same(other, &error)).count();
-        match kept.iter_mut().rfind(|other| is_same(other, &error)) {
+        let n_kept = merged.iter().filter(|other| is_same(other, &error)).count();
+        match merged.iter_mut().rfind(|other| is_same(other, &error)) {
             Some(last) if n_kept >= n_places => absorb(last, error),
-            _ => kept.push(error),
+            _ => merged.push(error),
         }
     }
-    kept
+    merged
 }
 
 fn is_same(a: &ErrorSpan, b: &ErrorSpan) -> bool {

@@ -14,20 +14,23 @@
 //! | `marot` | 5 | 5 | 1 | 0.1 | 25 | 0 | none | all |
 //! | `xcomet` | 10 | 5 | 1 | 1 | by severity | by severity | 25 | all |
 //! | `rubric-mqm` | 25 | 5 | 1 | 0.1 (at any severity) | by severity | by severity | 25 | all |
+//! | `mqm-ape` | 25 | 5 | 1 | 1 | by severity | by severity | 25 | all |
 //! | `gemba-v2` | 25 | 5 | 1 | 0.1 | by severity | by severity | none | all |
 //!
 //! Neutral errors and the category `no-error` cost nothing anywhere.
 
+use std::borrow::Cow;
+
 use super::{Error, ErrorSpan, Severity, typology};
 
 /// A table of penalties with the limits of its scale. Its name goes into the signature.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Weights {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Source of the numbers, and the additions of this project.
     pub source: &'static str,
     /// The first rule that fits an error gives its penalty; no rule, no penalty.
-    rules: &'static [Rule],
+    rules: Cow<'static, [Rule]>,
     /// The penalty of one unit is never more than this.
     pub cap: Option<f64>,
     /// Only this many errors of one unit count, the heaviest ones.
@@ -35,7 +38,7 @@ pub struct Weights {
 }
 
 /// One row of a table.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Rule {
     /// `None` fits every severity.
     severity: Option<Severity>,
@@ -44,7 +47,7 @@ struct Rule {
 }
 
 /// The categories that a rule applies to.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Category {
     Any,
     /// This path or one below it.
@@ -58,7 +61,7 @@ impl Category {
         match self {
             Self::Any => true,
             Self::Path(path) => {
-                category.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                category.strip_prefix(path).is_some_and(|below| below.is_empty() || below.starts_with('/'))
             }
             Self::Word(word) => category.contains(word),
         }
@@ -79,25 +82,25 @@ use Severity::{Critical, Major, Minor};
 /// All presets.
 pub const PRESETS: &[Weights] = &[
     Weights {
-        name: "wmt",
+        name: Cow::Borrowed("wmt"),
         source: "defaults of mt-metrics-eval's score_mqm converter, where a severity that is not listed costs \
                  nothing; judges do call errors critical, so here they cost as much as major ones",
-        rules: &[
+        rules: Cow::Borrowed(&[
             rule(Critical, Path("non-translation"), 25.0),
             rule(Critical, Any, 5.0),
             rule(Major, Path("non-translation"), 25.0),
             rule(Minor, Path("fluency/punctuation"), 0.1),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: None,
         max_errors: None,
     },
     Weights {
-        name: "wmt-official",
+        name: Cow::Borrowed("wmt-official"),
         source: "the converter's defaults with the changes that a third party reports as needed to match \
                  WMT's official scores: critical 5, source errors and reinterpretation 0, any minor punctuation 0.1",
-        rules: &[
+        rules: Cow::Borrowed(&[
             always(Path("source error"), 0.0),
             always(Word("reinterpretation"), 0.0),
             rule(Major, Path("non-translation"), 25.0),
@@ -105,74 +108,74 @@ pub const PRESETS: &[Weights] = &[
             rule(Critical, Any, 5.0),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: None,
         max_errors: None,
     },
     Weights {
-        name: "gemba",
+        name: Cow::Borrowed("gemba"),
         source: "GEMBA-MQM's scoring: a non-translation is critical whatever its block; the first five errors \
                  count, worst block first; at most 25",
-        rules: &[
+        rules: Cow::Borrowed(&[
             always(Path("non-translation"), 25.0),
             rule(Critical, Any, 25.0),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: Some(25.0),
         max_errors: Some(5),
     },
     Weights {
-        name: "gemba-sum",
+        name: Cow::Borrowed("gemba-sum"),
         source: "GEMBA-MQM's penalties, summed without its limits: for runs at document granularity, where five \
                  errors and 25 points are soon reached; which sum FSP means is ours to say",
-        rules: &[
+        rules: Cow::Borrowed(&[
             always(Path("non-translation"), 25.0),
             rule(Critical, Any, 25.0),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: None,
         max_errors: None,
     },
     Weights {
-        name: "mmad",
+        name: Cow::Borrowed("mmad"),
         source: "M-MAD section 3.3 (5 and 1); its released scores prove 0.1 for punctuation and no cap; 25 for \
                  non-translation is WMT's and critical as major is ours: its agents name no critical errors",
-        rules: &[
+        rules: Cow::Borrowed(&[
             always(Path("non-translation"), 25.0),
             rule(Minor, Path("fluency/punctuation"), 0.1),
             rule(Critical, Any, 5.0),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: None,
         max_errors: None,
     },
     Weights {
-        name: "mmad-paper",
+        name: Cow::Borrowed("mmad-paper"),
         source: "M-MAD, Equation 1 as printed: 5 for each major and 1 for each minor error, whatever its category; \
                  critical as major is ours",
-        rules: &[rule(Critical, Any, 5.0), rule(Major, Any, 5.0), rule(Minor, Any, 1.0)],
+        rules: Cow::Borrowed(&[rule(Critical, Any, 5.0), rule(Major, Any, 5.0), rule(Minor, Any, 1.0)]),
         cap: None,
         max_errors: None,
     },
     Weights {
-        name: "himate",
+        name: Cow::Borrowed("himate"),
         source: "HiMATE Table 6, which has no non-translation; critical as major is ours",
-        rules: &[
+        rules: Cow::Borrowed(&[
             rule(Minor, Path("fluency/punctuation"), 0.1),
             rule(Critical, Any, 5.0),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: None,
         max_errors: None,
     },
     Weights {
-        name: "marot",
+        name: Cow::Borrowed("marot"),
         source: "Marot's default table, in its order: the first pattern that fits severity and category",
-        rules: &[
+        rules: Cow::Borrowed(&[
             rule(Minor, Word("punctuation"), 0.1),
             rule(Minor, Word("trivial"), 0.1),
             always(Word("reinterpretation"), 0.0),
@@ -181,38 +184,45 @@ pub const PRESETS: &[Weights] = &[
             rule(Minor, Any, 1.0),
             rule(Major, Any, 5.0),
             rule(Critical, Any, 5.0),
-        ],
+        ]),
         cap: None,
         max_errors: None,
     },
     Weights {
-        name: "xcomet",
+        name: Cow::Borrowed("xcomet"),
         source: "xCOMET's score from its spans: 1, 5, 10, at most 25",
-        rules: &[rule(Critical, Any, 10.0), rule(Major, Any, 5.0), rule(Minor, Any, 1.0)],
+        rules: Cow::Borrowed(&[rule(Critical, Any, 10.0), rule(Major, Any, 5.0), rule(Minor, Any, 1.0)]),
         cap: Some(25.0),
         max_errors: None,
     },
     Weights {
-        name: "rubric-mqm",
+        name: Cow::Borrowed("rubric-mqm"),
         source: "the baseline parser of Rubric-MQM's code, before its division by 100",
-        rules: &[
+        rules: Cow::Borrowed(&[
             always(Word("punctuation"), 0.1),
             rule(Critical, Any, 25.0),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: Some(25.0),
         max_errors: None,
     },
     Weights {
-        name: "gemba-v2",
+        name: Cow::Borrowed("mqm-ape"),
+        source: "MQM-APE's scorer: 25, 5 and 1, at most 25",
+        rules: Cow::Borrowed(&[rule(Critical, Any, 25.0), rule(Major, Any, 5.0), rule(Minor, Any, 1.0)]),
+        cap: Some(25.0),
+        max_errors: None,
+    },
+    Weights {
+        name: Cow::Borrowed("gemba-v2"),
         source: "GEMBA-MQM V2 (Junczys-Dowmunt, WMT 2025): 25, 5 and 1, and 0.1 for minor punctuation, without a cap",
-        rules: &[
+        rules: Cow::Borrowed(&[
             rule(Minor, Path("fluency/punctuation"), 0.1),
             rule(Critical, Any, 25.0),
             rule(Major, Any, 5.0),
             rule(Minor, Any, 1.0),
-        ],
+        ]),
         cap: None,
         max_errors: None,
     },
@@ -226,6 +236,30 @@ pub fn find(name: &str) -> Result<&'static Weights, Error> {
     PRESETS.iter().find(|w| w.name == name).ok_or_else(|| Error::Weights { name: name.into() })
 }
 
+/// The weights of a name in a signature: a preset, or the table of a method in a file
+/// ([`Weights::by_severity`]).
+///
+/// # Errors
+/// [`Error::Weights`] for any other text.
+///
+/// ```
+/// use tribunal_core::mqm::{Severity, weights::{Weights, signed}};
+/// let own = Weights::by_severity([10.0, 5.0, 0.5], Some(25.0));
+/// assert_eq!(own.name, "10/5/0.5/25");
+/// assert_eq!(*signed("10/5/0.5/25").unwrap(), own);
+/// assert_eq!(own.penalty(Severity::Minor, "style/awkward"), 0.5);
+/// assert!(signed("10/5").is_err());
+/// ```
+pub fn signed(name: &str) -> Result<Cow<'static, Weights>, Error> {
+    let numbers: Option<Vec<f64>> = name.split('/').map(|number| number.parse().ok()).collect();
+    let (penalties, cap) = match numbers.as_deref() {
+        Some(&[critical, major, minor]) => ([critical, major, minor], None),
+        Some(&[critical, major, minor, cap]) => ([critical, major, minor], Some(cap)),
+        _ => return find(name).map(Cow::Borrowed),
+    };
+    Ok(Cow::Owned(Weights::by_severity(penalties, cap)))
+}
+
 /// The preset with the same penalties that does not saturate on longer texts; itself where it has no limits
 /// or no such sibling.
 #[must_use]
@@ -236,10 +270,25 @@ pub fn for_documents(name: &str) -> &str {
 /// The names of all presets, with commas.
 #[must_use]
 pub fn names() -> String {
-    PRESETS.iter().map(|w| w.name).collect::<Vec<_>>().join(", ")
+    PRESETS.iter().map(|w| &*w.name).collect::<Vec<_>>().join(", ")
 }
 
 impl Weights {
+    /// Penalties of critical, major and minor errors of any category, named `CRITICAL/MAJOR/MINOR`, with
+    /// `/CAP` where there is one.
+    #[must_use]
+    pub fn by_severity(penalties: [f64; 3], cap: Option<f64>) -> Self {
+        let names: Vec<String> = penalties.iter().chain(&cap).map(ToString::to_string).collect();
+        let rules = [Critical, Major, Minor].into_iter().zip(penalties);
+        Self {
+            name: names.join("/").into(),
+            source: "the file of its method",
+            rules: rules.map(|(severity, penalty)| rule(severity, Any, penalty)).collect(),
+            cap,
+            max_errors: None,
+        }
+    }
+
     /// The penalty of one error. Unit: 0 or more, lower is better.
     ///
     /// ```
@@ -337,6 +386,7 @@ mod tests {
             ("marot", [5.0, 5.0, 1.0, 0.1, 25.0, 25.0, 0.0, 0.0]),
             ("xcomet", [10.0, 5.0, 1.0, 1.0, 5.0, 1.0, 5.0, 0.0]),
             ("rubric-mqm", [25.0, 5.0, 1.0, 0.1, 5.0, 1.0, 5.0, 0.0]),
+            ("mqm-ape", [25.0, 5.0, 1.0, 1.0, 5.0, 1.0, 5.0, 0.0]),
             ("gemba-v2", [25.0, 5.0, 1.0, 0.1, 5.0, 1.0, 5.0, 0.0]),
         ];
         let errors = [
@@ -377,7 +427,7 @@ mod tests {
         assert_eq!(
             message,
             "unknown weight preset `wtm`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, \
-             himate, marot, xcomet, rubric-mqm, gemba-v2"
+             himate, marot, xcomet, rubric-mqm, mqm-ape, gemba-v2"
         );
     }
 }

@@ -64,39 +64,21 @@ pub trait Segments: Sync {
     }
 }
 
-impl Segments for [Segment] {
+impl<T: AsRef<[Segment]> + Sync + ?Sized> Segments for T {
     fn n_segments(&self) -> usize {
-        self.len()
+        self.as_ref().len()
     }
 
     fn outline(&self, idx: usize) -> Outline<'_> {
-        self[idx].outline()
+        self.as_ref()[idx].outline()
     }
 
     fn segment(&self, idx: usize) -> io::Result<Segment> {
-        Ok(self[idx].clone())
+        Ok(self.as_ref()[idx].clone())
     }
 
     fn source_id(&self, idx: usize) -> u128 {
-        source_id(&self[idx].source)
-    }
-}
-
-impl Segments for Vec<Segment> {
-    fn n_segments(&self) -> usize {
-        self.len()
-    }
-
-    fn outline(&self, idx: usize) -> Outline<'_> {
-        self[idx].outline()
-    }
-
-    fn segment(&self, idx: usize) -> io::Result<Segment> {
-        Ok(self[idx].clone())
-    }
-
-    fn source_id(&self, idx: usize) -> u128 {
-        source_id(&self[idx].source)
+        source_id(&self.as_ref()[idx].source)
     }
 }
 
@@ -151,7 +133,7 @@ impl Corpus {
     ///
     /// # Errors
     /// When the temporary file cannot be written.
-    pub fn of(segments: impl IntoIterator<Item = Segment>) -> io::Result<Self> {
+    pub fn from_segments(segments: impl IntoIterator<Item = Segment>) -> io::Result<Self> {
         let mut corpus = Self::default();
         for segment in segments {
             corpus.push(&segment)?;
@@ -397,7 +379,7 @@ mod tests {
     /// Checks that the same segments come back, system by system, from memory and from a file.
     #[track_caller]
     fn check(given: &[Segment]) -> Corpus {
-        let corpus = Corpus::of(given.iter().cloned()).unwrap();
+        let corpus = Corpus::from_segments(given.iter().cloned()).unwrap();
         let mut sorted = given.to_vec();
         let first = |system: &str| given.iter().position(|s| s.system == system);
         sorted.sort_by_key(|segment| first(&segment.system));

@@ -46,16 +46,16 @@ impl Lang {
     /// assert_eq!(lang.code(), "sr_Cyrl_RS");
     /// assert_eq!(lang.name(), "Serbian (Cyrillic script, Serbia)");
     /// ```
-    pub fn parse(given: &str) -> Result<Self, Error> {
-        let given = given.trim();
-        if let Some(code) = TABLES.by_name.get(&given.to_lowercase()) {
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let text = text.trim();
+        if let Some(code) = TABLES.by_name.get(&text.to_lowercase()) {
             let (code, name) = TABLES.languages[standard(code)];
             return Ok(Self { code: code.to_owned(), name: name.to_owned() });
         }
-        let mut parts = given.split(['-', '_']);
+        let mut parts = text.split(['-', '_']);
         let language = parts.next().unwrap_or_default().to_lowercase();
         let Some((language, name)) = TABLES.languages.get(standard(&language)) else {
-            return Err(Error::Language { code: given.into(), hint: hint(given) });
+            return Err(Error::Language { code: text.into(), hint: hint(text) });
         };
         let (mut code, mut details) = ((*language).to_owned(), Vec::new());
         let (mut script, mut region) = (false, false);
@@ -74,7 +74,7 @@ impl Lang {
                 code = format!("{code}_{tag}");
                 details.push((*title).to_string());
             } else {
-                return Err(Error::Part { code: given.into(), part: part.into() });
+                return Err(Error::Part { code: text.into(), part: part.into() });
             }
         }
         let name =
@@ -159,10 +159,10 @@ fn lower_case_language(code: &str) -> bool {
 
 /// The code that was probably meant: another standard's code, a country's code, or an English name with a
 /// slip in it.
-fn hint(given: &str) -> String {
-    let given = given.split(['-', '_']).next().unwrap_or_default().to_lowercase();
-    let habit = HABITS.iter().find(|(wrong, _)| *wrong == given).map(|(_, right)| *right);
-    let by_name = || TABLES.by_name.get(&given).copied();
+fn hint(code: &str) -> String {
+    let code = code.split(['-', '_']).next().unwrap_or_default().to_lowercase();
+    let habit = HABITS.iter().find(|(wrong, _)| *wrong == code).map(|(_, right)| *right);
+    let by_name = || TABLES.by_name.get(&code).copied();
     let Some(code) = habit.or_else(by_name) else {
         return "\nhint: give an ISO 639 code, with script and region where they matter: `de`, `pt_BR`, \
                 `sr_Cyrl_RS`"

@@ -116,7 +116,7 @@ pub fn are_close(a: &Lang, b: &Lang) -> bool {
 /// ```
 #[must_use]
 pub fn identify(text: &str, expected: &Lang) -> Identified {
-    let letters = Letters::of(text);
+    let letters = Letters::count(text);
     if written_as_chinese(expected) && letters.are_mostly(Script::Han) && !is_simplified(text) {
         return Identified::Unknown;
     }
@@ -207,7 +207,7 @@ pub(super) fn both_say(text: &str, lang: &Lang) -> bool {
 #[must_use]
 pub fn has_clause_in(text: &str, lang: &Lang) -> bool {
     let clauses = text.split(|c: char| CLAUSE_MARKS.contains(c));
-    let long = clauses.filter(|clause| Letters::of(clause).total() >= CLAUSE);
+    let long = clauses.filter(|clause| Letters::count(clause).total() >= CLAUSE);
     let seems =
         |clause: &str| if is_of_16(lang) { of_16(clause) } else { of_70(clause).map(|(found, _)| found) };
     long.filter_map(seems).any(|found| are_close(found, lang))
@@ -251,7 +251,7 @@ fn parts(text: &str, n_letters: usize) -> Vec<&str> {
     let (mut parts, mut from, mut letters) = (Vec::new(), 0, 0);
     let ends = text.char_indices().map(|(at, c)| (at + c.len_utf8(), c));
     for (end, c) in ends {
-        letters += Letters::of(c.encode_utf8(&mut [0; 4])).total();
+        letters += Letters::count(c.encode_utf8(&mut [0; 4])).total();
         // Scripts without spaces can be cut anywhere.
         if letters >= n_letters && (c.is_whitespace() || !c.is_ascii() && !c.is_lowercase()) {
             parts.push((from, end));

@@ -45,7 +45,7 @@ impl File {
     fn add(&mut self, text: &str, lang: &Lang) {
         self.piece.push_str(text);
         self.piece.push('\n');
-        if Letters::of(&self.piece).total() < PIECE {
+        if Letters::count(&self.piece).total() < PIECE {
             return;
         }
         if self.n_pieces.is_multiple_of(1 << self.halvings) {
@@ -81,7 +81,7 @@ impl File {
     /// The certain other language ([`File::certain`]); also for a shorter file in a script that its language
     /// is not written in.
     fn certain_by_script(&self, lang: &Lang) -> Option<TextLanguage> {
-        let is_stray = self.n_pieces == 0 && Letters::of(&self.piece).stray(lang).is_some();
+        let is_stray = self.n_pieces == 0 && Letters::count(&self.piece).stray(lang).is_some();
         let found = || match identify(&self.piece, lang) {
             Identified::Other(TextLanguage::Script(Script::Latin)) => None,
             Identified::Other(found) => Some(found),
@@ -119,13 +119,13 @@ pub struct MixedUp {
 /// Reason for rejecting an input: a file is certainly in another language than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    what: String,
+    complaint: String,
     hint: String,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nhint: {}", self.what, self.hint)
+        write!(f, "{}\nhint: {}", self.complaint, self.hint)
     }
 }
 
@@ -166,9 +166,9 @@ impl MixedUp {
                 seen.refusal(system, &pair.sources, (src, tgt)).map_or(Ok(()), Err)?;
             }
             if let Some(found) = pair.sources.certain() {
-                let what = format!("the sources of `{src}-{tgt}` are in {found}{}", not(found, src));
+                let complaint = format!("the sources of `{src}-{tgt}` are in {found}{}", not(found, src));
                 let hint = format!("give the sources in {}, or the right pair (`-l`)", src.name());
-                return Err(Refusal { what, hint });
+                return Err(Refusal { complaint, hint });
             }
         }
         Ok(())
@@ -215,32 +215,32 @@ impl SystemStats {
     /// Reason for rejecting the translations of a system; `None` if there is none.
     fn refusal(&self, system: &str, sources: &File, (src, tgt): (&Lang, &Lang)) -> Option<Refusal> {
         if self.long_copies >= COPIES && self.long_copies as f64 >= CERTAIN * self.n as f64 {
-            let what = format!(
+            let complaint = format!(
                 "the translation `{system}` is the source itself in {} of {} segments",
                 self.copies, self.n
             );
-            return Some(Refusal { what, hint: format!("give the translations into {}", tgt.name()) });
+            return Some(Refusal { complaint, hint: format!("give the translations into {}", tgt.name()) });
         }
         if let (Some(sources), Some(found)) =
             (sources.certain_by_script(src), self.translations.certain_by_script(tgt))
             && is_in(sources, tgt)
             && is_in(found, src)
         {
-            let what = format!(
+            let complaint = format!(
                 "the sources of `{src}-{tgt}` are in {sources} and the translations of `{system}` in {found}, so the two are \
                  swapped"
             );
             let hint =
                 format!("give the files the other way round, or name the languages so: `-l {tgt}-{src}`");
-            return Some(Refusal { what, hint });
+            return Some(Refusal { complaint, hint });
         }
         if let Some(found) = self.translations.certain() {
-            let what = format!("the translations of `{system}` are in {found}{}", not(found, tgt));
+            let complaint = format!("the translations of `{system}` are in {found}{}", not(found, tgt));
             let hint = format!("give the translations into {}, or the right pair (`-l`)", tgt.name());
-            return Some(Refusal { what, hint });
+            return Some(Refusal { complaint, hint });
         }
         self.lines.shift(shifted::CERTAIN).map(|shift| Refusal {
-            what: format!("the translations of `{system}` stand {} their sources", shifted_by(shift)),
+            complaint: format!("the translations of `{system}` stand {} their sources", shifted_by(shift)),
             hint: "look for a line that is missing or too many in one of the files".to_owned(),
         })
     }
@@ -307,21 +307,10 @@ mod tests {
     const N: usize = 5;
 
     fn seen(pair: &str, texts: &[(&str, &str)]) -> MixedUp {
-        let (src_lang, tgt_lang) = crate::segment::lang::parse_pair(pair).unwrap();
+        let pair = crate::segment::lang::parse_pair(pair).unwrap();
         let mut seen = MixedUp::default();
         for (seg, (source, hypothesis)) in texts.iter().enumerate() {
-            seen.add(&Segment {
-                system: "a".into(),
-                doc: String::new(),
-                seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: (*source).into(),
-                hypothesis: (*hypothesis).into(),
-                reference: None,
-                domain: None,
-                reference_kind: None,
-            });
+            seen.add(&Segment { system: "a".into(), seg, ..Segment::new(pair.clone(), source, hypothesis) });
         }
         seen
     }
@@ -410,18 +399,11 @@ mod tests {
         for row in rows {
             let [src_lang, tgt_lang, source, hypothesis] =
                 row.split('\t').collect::<Vec<_>>().try_into().expect("a row has four fields");
-            let mut segment = Segment {
-                system: "a".into(),
-                doc: String::new(),
-                seg: 0,
-                src_lang: Lang::parse(src_lang).unwrap(),
-                tgt_lang: Lang::parse(tgt_lang).unwrap(),
-                source: source.into(),
-                hypothesis: hypothesis.into(),
-                reference: None,
-                domain: None,
-                reference_kind: None,
-            };
+            let mut segment = Segment::new(
+                (Lang::parse(src_lang).unwrap(), Lang::parse(tgt_lang).unwrap()),
+                source,
+                hypothesis,
+            );
             let reason = untranslated::of(&segment).map(|found| found.reason(&segment.tgt_lang));
             called.extend(reason.map(|reason| format!("{tgt_lang}: {hypothesis}: {reason}")));
             let mut file = MixedUp::default();

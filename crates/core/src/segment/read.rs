@@ -106,7 +106,10 @@ impl TryFrom<Input> for Streamed {
     type Error = Error;
 
     fn try_from(input: Input) -> Result<Self, Error> {
-        Ok(Self { segments: Corpus::of(input.segments).map_err(Error::Spill)?, notes: input.notes })
+        Ok(Self {
+            segments: Corpus::from_segments(input.segments).map_err(Error::Spill)?,
+            notes: input.notes,
+        })
     }
 }
 
@@ -166,15 +169,15 @@ pub enum Error {
     NoObject { path: PathBuf, line: usize, found: String },
     #[error("`{path}` line {line}: the column `{column}` is there twice\nhint: rename or remove one of them")]
     Column { path: PathBuf, line: usize, column: String },
-    #[error("`{path}` line {line}: `{field}` is {found} but must be {wanted}")]
-    Field { path: PathBuf, line: usize, field: String, found: String, wanted: &'static str },
+    #[error("`{path}` line {line}: `{field}` is {found} but must be {expected}")]
+    Field { path: PathBuf, line: usize, field: String, found: String, expected: &'static str },
     #[error("`{path}` line {line}: the field `{field}` is missing{hint}")]
     Missing { path: PathBuf, line: usize, field: &'static str, hint: String },
     #[error(
-        "`{path}` line {line} has {found} fields but the header has {wanted}\nhint: fields are separated by \
+        "`{path}` line {line} has {found} fields but the header has {expected}\nhint: fields are separated by \
          single tabs; replace any tab inside a text, or write the table as CSV or JSONL"
     )]
-    Columns { path: PathBuf, line: usize, found: usize, wanted: usize },
+    Columns { path: PathBuf, line: usize, found: usize, expected: usize },
     #[error(
         "`{path}` line {line}: {reason}\nhint: fields that hold commas, quotes or line ends stand in quotes"
     )]
@@ -191,8 +194,8 @@ pub enum Error {
         "`{path}` line {line}: the languages are missing\nhint: name them, by `src_lang` and `tgt_lang` on each line or for all of them"
     )]
     NoPair { path: PathBuf, line: usize },
-    #[error("`{path}` has no row of `{pair}`\nhint: its rows are of {there}; choose one of them")]
-    OtherPairs { path: PathBuf, pair: String, there: String },
+    #[error("`{path}` has no row of `{pair}`\nhint: its rows are of {listed}; choose one of them")]
+    OtherPairs { path: PathBuf, pair: String, listed: String },
     #[error(
         "`{path}` line {line}: the segment with the id `{seg}` of {}system `{system}` was already on line {first}\nhint: \
          `seg_id` must be unique within a document of a system", if doc.is_empty() { String::new() } else { format!("document `{doc}` and ") }
@@ -222,18 +225,18 @@ pub enum Error {
     #[error("two translations are both named `{system}`: `{a}` and `{b}`\nhint: rename one of the files")]
     SameSystem { system: String, a: PathBuf, b: PathBuf },
     #[error(
-        "{}\nhint: a test set contains sources/, documents/ and system-outputs/{pair}/{there}",
+        "{}\nhint: a test set contains sources/, documents/ and system-outputs/{pair}/{listed}",
         no_part(dir, missing)
     )]
-    Layout { dir: PathBuf, missing: String, pair: String, there: String },
+    Layout { dir: PathBuf, missing: String, pair: String, listed: String },
     #[error(
         "`{dir}` has several test sets for `{pair}`: {tests}\nhint: give the source and the translations of one of them"
     )]
     SeveralTests { dir: PathBuf, pair: String, tests: String },
-    #[error("no reference `{name}` for `{pair}` in `{dir}`\nhint: its references are {there}")]
-    Reference { name: String, pair: String, dir: PathBuf, there: String },
-    #[error("no system `{system}` in `{dir}`\nhint: its systems are {there}")]
-    System { system: String, dir: PathBuf, there: String },
+    #[error("no reference `{name}` for `{pair}` in `{dir}`\nhint: its references are {listed}")]
+    Reference { name: String, pair: String, dir: PathBuf, listed: String },
+    #[error("no system `{system}` in `{dir}`\nhint: its systems are {listed}")]
+    System { system: String, dir: PathBuf, listed: String },
 }
 
 /// Remedy for a table in an unsupported format.

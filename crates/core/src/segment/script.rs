@@ -95,7 +95,7 @@ const MOSTLY: f64 = 0.6;
 
 impl Script {
     /// The script of a letter; `None` for other signs and other scripts.
-    fn of(c: char) -> Option<Self> {
+    fn from_char(c: char) -> Option<Self> {
         Some(match u32::from(c) {
             0x41..=0x5a | 0x61..=0x7a | 0xc0..=0xd6 | 0xd8..=0xf6 | 0xf8..=0x24f | 0x1e00..=0x1eff => {
                 Self::Latin
@@ -155,10 +155,10 @@ pub struct Letters {
 impl Letters {
     /// Counts the letters of a text.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn count(text: &str) -> Self {
         let mut letters = Self::default();
         for c in text.chars() {
-            match Script::of(c) {
+            match Script::from_char(c) {
                 Some(script) => letters.by_script[script as usize] += script.letters(),
                 None => letters.others += usize::from(c.is_alphabetic()),
             }
@@ -187,8 +187,8 @@ impl Letters {
     /// The script that a text is in, where it is surely none of those of its language.
     #[must_use]
     pub fn stray(&self, lang: &Lang) -> Option<Script> {
-        let own = Script::of_language(lang);
-        let is_stray = !own.is_empty() && self.total() >= ENOUGH && self.share(own) < HARDLY;
+        let expected = Script::of_language(lang);
+        let is_stray = !expected.is_empty() && self.total() >= ENOUGH && self.share(expected) < HARDLY;
         SCRIPTS.into_iter().find(|script| is_stray && self.are_mostly(*script))
     }
 }

@@ -47,8 +47,8 @@ impl Lines {
     pub fn shift(&self, least: usize) -> Option<i64> {
         let mut lines: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
         for (word, place) in &self.sources {
-            let there = self.translations.get(word).copied().flatten();
-            let (Some(source), Some(translation)) = (*place, there) else { continue };
+            let position = self.translations.get(word).copied().flatten();
+            let (Some(source), Some(translation)) = (*place, position) else { continue };
             lines.entry(translation as i64 - source as i64).or_default().insert(source);
         }
         let n = |shift: i64| lines.get(&shift).map_or(0, BTreeSet::len);
@@ -59,12 +59,12 @@ impl Lines {
 
 /// Runs of digits and of letters: Chinese writes no blank between them.
 fn runs(piece: &str) -> impl Iterator<Item = &str> {
-    let mut rest = piece;
+    let mut tail = piece;
     std::iter::from_fn(move || {
-        let is_number = rest.chars().next()?.is_numeric();
-        let end = rest.find(|c: char| c.is_numeric() != is_number).unwrap_or(rest.len());
-        let (run, behind) = rest.split_at(end);
-        rest = behind;
+        let is_number = tail.chars().next()?.is_numeric();
+        let end = tail.find(|c: char| c.is_numeric() != is_number).unwrap_or(tail.len());
+        let (run, behind) = tail.split_at(end);
+        tail = behind;
         Some(run)
     })
 }

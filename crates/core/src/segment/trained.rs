@@ -52,8 +52,12 @@ pub fn source_hash(source: &str) -> String {
 #[must_use]
 pub fn hashes(source: &str) -> BTreeSet<String> {
     let hash = |text: &String| VERSION.to_owned() + &source_hash(text);
-    let whole = normal(source);
-    distinctive(source).iter().chain([&whole].into_iter().filter(|text| !text.is_empty())).map(hash).collect()
+    let normalised = normal(source);
+    distinctive(source)
+        .iter()
+        .chain([&normalised].into_iter().filter(|text| !text.is_empty()))
+        .map(hash)
+        .collect()
 }
 
 /// The hashes of a source, cut to [`SHORT`] digits.
@@ -120,24 +124,24 @@ pub struct TrainedOn {
 impl TrainedOn {
     /// Hashes with [`VERSION`], whole or at least [`SHORT`] digits of each; others are ignored.
     #[must_use]
-    pub fn new(what: impl Into<String>, hashes: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(name: impl Into<String>, hashes: impl IntoIterator<Item = String>) -> Self {
         let digits = hashes.into_iter().filter_map(|hash| hash.strip_prefix(VERSION).map(str::to_owned));
         let mut hashes: Vec<String> = digits.collect();
         hashes.sort_unstable();
-        Self { what: what.into(), hashes }
+        Self { what: name.into(), hashes }
     }
 
     /// The hashes of the given sources.
     #[must_use]
-    pub fn of<'a>(what: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::new(what, sources.into_iter().flat_map(hashes).collect::<BTreeSet<_>>())
+    pub fn from_sources<'a>(name: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(name, sources.into_iter().flat_map(hashes).collect::<BTreeSet<_>>())
     }
 
     /// Reads a list of hashes, one on a line.
     ///
     /// # Errors
     /// The number of the first line that is not a hash.
-    pub fn parse(what: impl Into<String>, text: &str) -> Result<Self, usize> {
+    pub fn parse(name: impl Into<String>, text: &str) -> Result<Self, usize> {
         let is_hash = |line: &str| {
             let digits = line.strip_prefix(VERSION).unwrap_or_default();
             digits.len() >= SHORT && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
@@ -145,7 +149,7 @@ impl TrainedOn {
         let lines = text.lines().map(str::trim_end).collect::<Vec<_>>();
         match lines.iter().position(|line| !is_hash(line)) {
             Some(at) => Err(at + 1),
-            None => Ok(Self::new(what, lines.into_iter().map(str::to_owned))),
+            None => Ok(Self::new(name, lines.into_iter().map(str::to_owned))),
         }
     }
 
@@ -182,10 +186,10 @@ pub struct Overlap {
 
 impl fmt::Display for Overlap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, segments, of } = self;
+        let Self { what: name, segments, of } = self;
         write!(
             f,
-            "{what} was trained on the sources of {segments} of these {of} segments: scores there say nothing about how \
+            "{name} was trained on the sources of {segments} of these {of} segments: scores there say nothing about how \
              good it is"
         )
     }
@@ -196,7 +200,7 @@ mod tests {
     use super::*;
 
     fn knows(trained: &[&str], source: &str) -> bool {
-        TrainedOn::of("it", trained.iter().copied()).knows(source)
+        TrainedOn::from_sources("it", trained.iter().copied()).knows(source)
     }
 
     #[test]

@@ -52,10 +52,7 @@ const LETTERS: f64 = 0.8;
 /// # use tribunal_core::segment::{Lang, Segment, untranslated::{Untranslated, of}};
 /// # let lang = |code| Lang::parse(code).unwrap();
 /// let source = "We stayed at the Hotel Miramar for six nights in June.";
-/// # let segment = Segment {
-/// #     system: "a".into(), doc: String::new(), seg: 0, src_lang: lang("en"), tgt_lang: lang("de"),
-/// #     source: source.into(), hypothesis: source.into(), reference: None, domain: None, reference_kind: None,
-/// # };
+/// # let segment = Segment::new((lang("en"), lang("de")), source, source);
 /// assert_eq!(of(&segment), Some(Untranslated::Copy));
 /// ```
 #[must_use]
@@ -163,7 +160,7 @@ fn is_word(piece: &str) -> bool {
 /// Letters of a text in a script without spaces; 0 of others.
 fn letters_of_syllables(text: &str) -> usize {
     let is_alphabet = |c: char| c.is_lowercase() || c.is_uppercase();
-    if text.chars().any(is_alphabet) { 0 } else { Letters::of(text).total() }
+    if text.chars().any(is_alphabet) { 0 } else { Letters::count(text).total() }
 }
 
 #[cfg(test)]
@@ -178,19 +175,7 @@ mod tests {
     const ZH: &str = "议会星期二投票决定关闭旧桥进行维修，直到春天才重新开放。";
 
     fn reason(pair: &str, source: &str, hypothesis: &str) -> Option<String> {
-        let (src_lang, tgt_lang) = crate::segment::lang::parse_pair(pair).unwrap();
-        let segment = Segment {
-            system: "a".into(),
-            doc: String::new(),
-            seg: 0,
-            src_lang,
-            tgt_lang,
-            source: source.into(),
-            hypothesis: hypothesis.into(),
-            reference: None,
-            domain: None,
-            reference_kind: None,
-        };
+        let segment = Segment::new(crate::segment::lang::parse_pair(pair).unwrap(), source, hypothesis);
         of(&segment).map(|found| found.reason(&segment.tgt_lang))
     }
 

@@ -42,18 +42,18 @@ impl Id {
     #[must_use]
     pub fn of_item(id: &str) -> Option<Self> {
         let parts: Vec<&str> = id.split(MARKS[0]).collect();
-        let (kind, pair, rest) = match parts.as_slice() {
-            [src, tgt, rest @ ..] if is_code(src) && is_code(tgt) => (None, pair(src, tgt)?, rest),
-            [kind, src, tgt, rest @ ..] => {
-                (Some(*kind).filter(|kind| *kind != OFFICIAL), pair(src, tgt)?, rest)
+        let (kind, pair, numbers) = match parts.as_slice() {
+            [src, tgt, numbers @ ..] if is_code(src) && is_code(tgt) => (None, pair(src, tgt)?, numbers),
+            [kind, src, tgt, numbers @ ..] => {
+                (Some(*kind).filter(|kind| *kind != OFFICIAL), pair(src, tgt)?, numbers)
             }
             _ => return None,
         };
-        let (seg, rest) = last_number(rest);
-        if rest.is_empty() {
+        let (seg, numbers) = last_number(numbers);
+        if numbers.is_empty() {
             return None;
         }
-        let doc = kind.into_iter().chain(rest.iter().copied()).collect::<Vec<_>>().join(MARKS[0]);
+        let doc = kind.into_iter().chain(numbers.iter().copied()).collect::<Vec<_>>().join(MARKS[0]);
         Some(Self { pair: Some(pair), doc, seg })
     }
 
@@ -70,12 +70,12 @@ impl Id {
     #[must_use]
     pub fn of_document(id: &str) -> Option<Self> {
         match id.split(MARKS[0]).collect::<Vec<_>>().as_slice() {
-            [set, domain, src, tgt, rest @ ..] if set.starts_with(TEST_SET) && !rest.is_empty() => {
-                let doc = [*domain].iter().chain(rest).copied().collect::<Vec<_>>().join(MARKS[0]);
+            [set, domain, src, tgt, tail @ ..] if set.starts_with(TEST_SET) && !tail.is_empty() => {
+                let doc = [*domain].iter().chain(tail).copied().collect::<Vec<_>>().join(MARKS[0]);
                 Some(Self { pair: Some(pair(src, tgt)?), doc, seg: None })
             }
             _ => {
-                let (pair, _) = id.split_once(MARKS[1]).filter(|(_, rest)| !rest.is_empty())?;
+                let (pair, _) = id.split_once(MARKS[1]).filter(|(_, tail)| !tail.is_empty())?;
                 Some(Self { pair: Some(lang::parse_pair(pair).ok()?), doc: id.to_owned(), seg: None })
             }
         }
@@ -98,12 +98,12 @@ impl Id {
         }
         let mark = MARKS.into_iter().find(|mark| id.contains(mark))?;
         let parts: Vec<&str> = id.split(mark).collect();
-        let (seg, rest) = last_number(&parts);
-        let doc = rest.join(mark);
-        if rest.len() < 2 || seg.is_none() {
+        let (seg, numbers) = last_number(&parts);
+        let doc = numbers.join(mark);
+        if numbers.len() < 2 || seg.is_none() {
             return None;
         }
-        let pair = if mark == MARKS[1] { Some(lang::parse_pair(rest[0]).ok()?) } else { None };
+        let pair = if mark == MARKS[1] { Some(lang::parse_pair(numbers[0]).ok()?) } else { None };
         Some(Self { pair, doc, seg })
     }
 }
@@ -182,9 +182,9 @@ const SCRIPT_LETTERS: usize = 4;
 
 /// The number that an id ends in, written as a program would, and the parts before it.
 fn last_number<'p, 'a>(parts: &'p [&'a str]) -> (Option<usize>, &'p [&'a str]) {
-    let Some((last, rest)) = parts.split_last() else { return (None, parts) };
+    let Some((last, head)) = parts.split_last() else { return (None, parts) };
     match last.parse::<usize>() {
-        Ok(number) if number.to_string() == *last => (Some(number), rest),
+        Ok(number) if number.to_string() == *last => (Some(number), head),
         _ => (None, parts),
     }
 }

@@ -47,7 +47,7 @@ pub(crate) trait Codes: Copy {
     const LINES: usize = 8;
     /// True if codes and their products take so many registers that fewer rows fit beside them.
     const IS_LARGE: bool = false;
-    /// The same codes in lines of fewer bits, of which more products can be added in 16 bits.
+    /// Half-width form of these codes: lines of fewer bits, of which more products can be added in 16 bits.
     type Split: Codes;
 
     /// Register `part` of a line.

@@ -28,7 +28,7 @@ impl Gpu {
         blocks: &[u8],
         [n, k]: [usize; 2],
     ) -> Result<Option<(&'static str, Vec<u16>)>, Error> {
-        let Way::Panel(kernel) = Way::of(format) else { return Ok(None) };
+        let Way::Panel(kernel) = Way::new(format) else { return Ok(None) };
         assert_eq!(blocks.len(), n * format.row_bytes(k), "blocks of [{n}, {k}]");
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         let stream = self.context().new_stream().map_err(failed("a stream"))?;

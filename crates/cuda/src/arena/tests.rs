@@ -74,7 +74,7 @@ proptest! {
             CONFIGS.with(|configs| {
                 let config = &configs[i % 3];
                 let shared_bytes = if i < 3 { 227 << 10 } else { 0 };
-                let most = Extent::of(MOST, config.into(), 3);
+                let most = Extent::from_limits(MOST, config.into(), 3);
                 let step = step(&drawn);
                 let plan = Plan::new(&step, config, limits(shared_bytes, most.splits), pads);
                 prop_assert!(most.holds(plan.extent()), "{:?} in {most:?}", plan.extent());
@@ -134,7 +134,7 @@ fn what_is_in_use_together_lies_apart() {
 fn check_places(sizes: Sizes) {
     let shard = Some(ShardBuffers { widest: 900, own_hidden: 16, own_logits: 160, all_logits: 320 });
     let extra = Extra { panel: 5000, ranks: 24, n_adapters: 3, shard, ..Extra::of(sizes) };
-    let places = Places::new(Extent::of(MOST, sizes, 3), sizes, extra);
+    let places = Places::new(Extent::from_limits(MOST, sizes, 3), sizes, extra);
     let shares = |a: Slot, b: Slot| {
         let of = |slot, some: &[Slot]| some.contains(&slot);
         let attention = [Slot::Queries, Slot::WantedQueries, Slot::Attended, Slot::Gates, Slot::WantedGates];

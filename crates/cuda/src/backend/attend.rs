@@ -97,15 +97,15 @@ impl Cuda {
         self.plan.adapted = self.plan.wanted_adapted;
         let (n, hidden) = (self.plan.n_wanted, self.config.hidden);
         let width = self.config.query_width(queries.kind);
-        let wanted = self.plan.wanted.from(self.numbers()?);
+        let logit_rows = self.plan.wanted.from(self.numbers()?);
         let of_stream = self.values(Slot::WantedStream, n, 4 * hidden)?;
         let of_queries = self.values(Slot::WantedQueries, n, 2 * width)?;
-        self.take_rows(x, wanted, &of_stream, hidden, 4)?;
-        self.take_rows(&queries.values, wanted, &of_queries, width, 2)?;
+        self.take_rows(x, logit_rows, &of_stream, hidden, 4)?;
+        self.take_rows(&queries.values, logit_rows, &of_queries, width, 2)?;
         if self.config.gated_attention {
             let all = self.values(Slot::Gates, queries.values.n_rows, 4 * width)?;
             let of_gates = self.values(Slot::WantedGates, n, 4 * width)?;
-            self.take_rows(&all, wanted, &of_gates, width, 4)?;
+            self.take_rows(&all, logit_rows, &of_gates, width, 4)?;
         }
         Ok((of_stream, Queries { values: of_queries, ..queries }))
     }

@@ -1,7 +1,5 @@
 //! The start of a step: its plan is made and uploaded, and blocks of the cache are copied.
 
-use std::sync::PoisonError;
-
 use super::{
     super::{
         Error,
@@ -68,7 +66,7 @@ impl Cuda {
     /// Extends the ropes' tables to the positions of the step.
     fn reach(&mut self, step: &Step) -> Result<(), Error> {
         let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
-        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let upload = self.weight_upload.get_mut();
         let mut moved = self.angles.reach(furthest, upload)?;
         if let Some(angles) = &mut self.sliding_angles {
             moved |= angles.reach(furthest, upload)?;

@@ -44,9 +44,9 @@ impl Cuda {
     /// Uploads the weights of a DeltaNet layer, of the heads that this card has.
     pub(super) fn delta_net_weights(&self, weights: &DeltaNetWeights) -> Result<DeltaNet> {
         let missing = || model::Error::Step("recurrent layers of a model without any".into());
-        let own = self.config.delta_net.as_ref().ok_or_else(missing)?;
-        let upload = &mut self.upload();
-        Ok(DeltaNet::new(weights, (self.shard, own), upload)?)
+        let delta_net = self.config.delta_net.as_ref().ok_or_else(missing)?;
+        let upload = &mut self.weight_upload.lock();
+        Ok(DeltaNet::new(weights, (self.shard, delta_net), upload)?)
     }
 
     /// The outputs of a DeltaNet layer, of all rows of the step.

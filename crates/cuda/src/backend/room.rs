@@ -2,8 +2,6 @@
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
-use std::sync::PoisonError;
-
 use cudarc::driver::result;
 
 use super::{
@@ -40,7 +38,7 @@ impl Cuda {
     }
 
     pub(super) fn extra(&self) -> Extra {
-        *self.extra.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.extra.lock()
     }
 
     /// The most KV splits of attention in a step.
@@ -51,7 +49,7 @@ impl Cuda {
 
     /// Adds products with these weights to the needed memory.
     pub(super) fn add_linear(&self, linear: &Linear) {
-        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut extra = self.extra.lock();
         for part in &linear.parts {
             extra.add_weight(part.n, linear.k, part.k_slice);
             if let Way::Panel(_) = part.way {
@@ -67,7 +65,7 @@ impl Cuda {
             self.add_linear(&shared.gate_up);
             self.add_linear(&shared.down);
         }
-        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut extra = self.extra.lock();
         for stack in [&experts.gate_up, &experts.down] {
             if let Way::Panel(_) = stack.way {
                 extra.panel = extra.panel.max(2 * experts.n * stack.n * stack.k);
@@ -77,7 +75,7 @@ impl Cuda {
 
     /// Adds an adapter to the needed memory; the arena is allocated anew.
     pub(super) fn adapts(&mut self, linear: &Linear) {
-        let extra = self.extra.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let extra = self.extra.get_mut();
         extra.n_adapters = extra.n_adapters.max(linear.adapters.len());
         if let Some(table) = linear.adapters.table() {
             extra.ranks = extra.ranks.max(table.n_matrices * table.most_rank);

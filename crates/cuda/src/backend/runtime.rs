@@ -1,7 +1,5 @@
 //! Cache, states, buffers and logits of a GPU, as the engine reserves and reads them.
 
-use std::sync::PoisonError;
-
 use super::{
     super::{
         Error,
@@ -49,7 +47,7 @@ impl Runtime for Cuda {
 
     fn step_bytes(&self, most: StepLimits) -> usize {
         let extra = self.extra();
-        let extent = Extent::of(most, self.sizes(), extra.n_adapters);
+        let extent = Extent::from_limits(most, self.sizes(), extra.n_adapters);
         let ropes = std::iter::once(&self.angles).chain(&self.sliding_angles);
         let ropes: usize = ropes.map(|rope| rope.bytes(most.context)).sum();
         Places::new(extent, self.sizes(), extra).bytes + ropes
@@ -57,9 +55,9 @@ impl Runtime for Cuda {
 
     fn prepare(&mut self, most: StepLimits) -> Result<()> {
         self.here()?;
-        let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
+        let extent = Extent::from_limits(most, self.sizes(), self.extra().n_adapters);
         self.make(extent)?;
-        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let upload = self.weight_upload.get_mut();
         for rope in std::iter::once(&mut self.angles).chain(&mut self.sliding_angles) {
             rope.make(most.context, upload)?;
         }
@@ -85,10 +83,10 @@ impl Runtime for Cuda {
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
         let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
-        let asked: Vec<(usize, u32)> =
+        let requested: Vec<(usize, u32)> =
             known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
-        let mut logprobs = Vec::with_capacity(asked.len());
-        for some in asked.chunks(self.logprobs_at_once()) {
+        let mut logprobs = Vec::with_capacity(requested.len());
+        for some in requested.chunks(self.logprobs_at_once()) {
             let Some(logits) = self.logits else { break };
             let choices = self.choose(logits, &Wants::for_logprobs(some))?;
             logprobs.extend(choices.into_iter().map(|choice| choice.map(|choice| choice.logprob)));

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
@@ -97,7 +97,7 @@ impl Cuda {
     pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<SampledToken>>, Error> {
         let n = wants.rows.len();
         // The slots belong to one caller at a time.
-        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut staging = self.staging.lock();
         self.here()?;
         let input = self.slot(Slot::Wants, wants.n_bytes())?;
         let output = self.slot(Slot::Choices, n * CHOICE_BYTES)?;

@@ -58,7 +58,7 @@ fn tiles_are_those_of_the_kernels() {
 /// The table is an H100's with all of its multiprocessors.
 #[test]
 fn the_table_is_for_cards_like_the_measured_one() {
-    let kernels = |capability, multiprocessors| Kernels::of(capability, multiprocessors);
+    let kernels = |capability, multiprocessors| Kernels::for_gpu(capability, multiprocessors);
     assert_eq!(kernels((9, 0), 132), Kernels::Measured, "H100 SXM, H200");
     for multiprocessors in [16, 78, 114] {
         assert_eq!(kernels((9, 0), multiprocessors), Kernels::Wgmma, "{multiprocessors}: a slice, H20, PCIe");
@@ -180,6 +180,6 @@ fn what_is_launched() {
 #[test]
 fn formats_without_a_product_are_those_that_are_rounded() {
     for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
-        assert_eq!(matches!(Way::of(format), Way::Panel(_)), format.is_rounded_on_gpus(), "{format:?}");
+        assert_eq!(matches!(Way::new(format), Way::Panel(_)), format.is_rounded_on_gpus(), "{format:?}");
     }
 }

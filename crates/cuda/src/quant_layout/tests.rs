@@ -39,7 +39,7 @@ fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
 }
 
 fn written(format: Format, k: usize, rows: &[u8]) -> Vec<u8> {
-    let planes = QuantLayout::of(format, k).unwrap();
+    let planes = QuantLayout::new(format, k).unwrap();
     // A pattern that shows unwritten bytes.
     let mut out = vec![0xa5; planes.bytes(rows.len() / format.row_bytes(k))];
     planes.write(rows, &mut out);
@@ -108,7 +108,7 @@ fn check(format: Format, n: usize, k: usize) {
     let strips = written(format, k, &rows);
     let packed = Packed::pack(format, n, k, &rows).unwrap();
     let mut expected = vec![0.0; k];
-    for (s, strip) in strips.chunks_exact(QuantLayout::of(format, k).unwrap().strip_bytes()).enumerate() {
+    for (s, strip) in strips.chunks_exact(QuantLayout::new(format, k).unwrap().strip_bytes()).enumerate() {
         for (output, row) in values(format, k, strip).iter().enumerate() {
             expected.fill(0.0);
             if s * STRIP + output < n {
@@ -135,7 +135,7 @@ fn a_matrix_can_be_written_in_parts() {
     for format in FORMATS {
         let (n, k) = (40, 512);
         let rows = blocks(format, n, k);
-        let planes = QuantLayout::of(format, k).unwrap();
+        let planes = QuantLayout::new(format, k).unwrap();
         let (rows_cut, out_cut) = (2 * STRIP * format.row_bytes(k), 2 * planes.strip_bytes());
         let mut out = vec![0; planes.bytes(n)];
         planes.write(&rows[..rows_cut], &mut out[..out_cut]);
@@ -147,16 +147,16 @@ fn a_matrix_can_be_written_in_parts() {
 #[test]
 fn other_formats_have_no_planes() {
     for format in Format::ALL {
-        assert_eq!(QuantLayout::of(format, 256).is_some(), FORMATS.contains(&format), "{format:?}");
+        assert_eq!(QuantLayout::new(format, 256).is_some(), FORMATS.contains(&format), "{format:?}");
     }
-    assert_eq!(QuantLayout::of(Format::Q4K, 96), None, "no whole blocks");
-    assert_eq!(QuantLayout::of(Format::Q8_0, 0), None);
+    assert_eq!(QuantLayout::new(Format::Q4K, 96), None, "no whole blocks");
+    assert_eq!(QuantLayout::new(Format::Q8_0, 0), None);
 }
 
 #[test]
 fn strips_are_aligned_and_take_little_more_than_the_file() {
     for format in FORMATS {
-        let planes = QuantLayout::of(format, 3584).unwrap();
+        let planes = QuantLayout::new(format, 3584).unwrap();
         assert_eq!(planes.strip_bytes() % 16, 0);
         let share = planes.bytes(1024) as f64 / (1024 * format.row_bytes(3584)) as f64;
         assert!((1.0..1.06).contains(&share), "{format:?}: {share}");

@@ -31,12 +31,12 @@ impl Ranks {
         if let Some(shared) = shared {
             let gated = self.each(|i, cuda| cuda.shared_gated(&h[i], &experts[i]))?;
             let gated: Vec<Values> = gated.into_iter().flatten().collect();
-            let whole = self.whole_rows(&gated, self.ends(shared.width, 2))?;
-            self.each(|i, cuda| cuda.shared_output(&whole[i], &experts[i]))?;
+            let full_rows = self.whole_rows(&gated, self.ends(shared.width, 2))?;
+            self.each(|i, cuda| cuda.shared_output(&full_rows[i], &experts[i]))?;
         }
         let gated = self.each(|i, cuda| cuda.gated_experts(&h[i], &experts[i]))?;
-        let whole = self.whole_rows(&gated, self.ends(width, 2))?; // [pairs, width]
-        self.each(|i, cuda| cuda.expert_outputs(&whole[i], &experts[i])).map(|_| ())
+        let full_rows = self.whole_rows(&gated, self.ends(width, 2))?; // [pairs, width]
+        self.each(|i, cuda| cuda.expert_outputs(&full_rows[i], &experts[i])).map(|_| ())
     }
 
     /// Writes each card's columns of the rows' sums to rows of the hidden size, or adds them, and gathers the

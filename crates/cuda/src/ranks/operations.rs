@@ -31,9 +31,9 @@ impl Ranks {
     /// Gathers rows of bf16 on every card, as a product's input.
     pub(super) fn whole_rows(&mut self, pieces: &[Values], ends: Vec<usize>) -> Result<Vec<Values>> {
         let (row_bytes, in_place) = (ends.last().copied().unwrap_or(0), false);
-        let whole = self.each(|i, cuda| cuda.values(Slot::Whole, pieces[i].n_rows(), row_bytes))?;
-        self.exchange(&Columns { pieces, ends, in_place }, &whole)?;
-        Ok(whole)
+        let full_rows = self.each(|i, cuda| cuda.values(Slot::Whole, pieces[i].n_rows(), row_bytes))?;
+        self.exchange(&Columns { pieces, ends, in_place }, &full_rows)?;
+        Ok(full_rows)
     }
 
     /// Writes each card's columns of a product to rows of the hidden size, or adds them, and gathers the
@@ -348,7 +348,7 @@ impl Backend for Ranks {
         }
         self.cards[0].cuda.here()?;
         self.cards[0].cuda.set_logits(all.at());
-        let kept = self.graphs.as_mut().map_or(Ok(LogitsStatus::Ready), |graphs| graphs.end(all.at()));
-        kept.map_err(|error| self.attribute(error))
+        let status = self.graphs.as_mut().map_or(Ok(LogitsStatus::Ready), |graphs| graphs.end(all.at()));
+        status.map_err(|error| self.attribute(error))
     }
 }

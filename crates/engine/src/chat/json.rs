@@ -25,9 +25,9 @@ pub(super) fn tojson(
     separators: Option<Value>,
     named: Kwargs,
 ) -> Result<String, Error> {
-    let option = |given: Option<Value>, name| -> Result<Option<Value>, Error> {
-        let given = if given.is_some() { given } else { named.get(name)? };
-        Ok(given.filter(|value| !value.is_none() && !value.is_undefined()))
+    let option = |argument: Option<Value>, name| -> Result<Option<Value>, Error> {
+        let argument = if argument.is_some() { argument } else { named.get(name)? };
+        Ok(argument.filter(|value| !value.is_none() && !value.is_undefined()))
     };
     let ensure_ascii = option(ensure_ascii, "ensure_ascii")?.is_some_and(|value| value.is_true());
     let sort_keys = option(None, "sort_keys")?.is_some_and(|value| value.is_true());

@@ -107,8 +107,8 @@ pub(super) fn finish(reply: &Reply, end: &str) -> Finish {
 /// are not given, `enable_thinking` off and Harmony's `reasoning_effort` at its least. Such templates reason
 /// by default; here a chat requests reasoning by its [`Chat::thought`].
 #[must_use]
-pub fn variables(source: &str, given: &serde_json::Value) -> serde_json::Value {
-    let is_missing = |name: &str| source.contains(name) && given.get(name).is_none();
+pub fn variables(source: &str, variables: &serde_json::Value) -> serde_json::Value {
+    let is_missing = |name: &str| source.contains(name) && variables.get(name).is_none();
     let mut added: Vec<(&str, serde_json::Value)> = Vec::new();
     if is_missing(SWITCH) {
         added.push((SWITCH, false.into()));
@@ -117,9 +117,9 @@ pub fn variables(source: &str, given: &serde_json::Value) -> serde_json::Value {
         added.push((EFFORT, Effort::Low.name().into()));
     }
     if added.is_empty() {
-        return given.clone();
+        return variables.clone();
     }
-    let mut all = given.as_object().cloned().unwrap_or_default();
+    let mut all = variables.as_object().cloned().unwrap_or_default();
     all.extend(added.into_iter().map(|(name, value)| (name.to_owned(), value)));
     all.into()
 }

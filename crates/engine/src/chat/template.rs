@@ -58,7 +58,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
     values.extend(template.options.iter().map(|(name, value)| (name.as_str(), Value::from(Serde(value)))));
     values.extend(reasoning::chat_variables(&template.source, chat));
     values.insert("messages", messages.into());
-    values.insert("add_generation_prompt", true.into());
+    values.insert("add_generation_prompt", template.opens_answer.into());
     let max_bytes = MAX_ADDED_BYTES + 2 * contents.iter().map(|content| content.len()).sum::<usize>();
     let rendered = jinja::render(&template.environment, NAME, values.into(), max_bytes);
     rendered.map_err(|e| llm::Error::Template(reason(&e)))
@@ -74,17 +74,17 @@ fn reason(error: &Error) -> String {
 
 /// `{% generation %}` marks training targets for Hugging Face's trainer; for rendering it is an empty block.
 fn without_generation_tags(source: &str) -> String {
-    let (mut text, mut rest) = (String::with_capacity(source.len()), source);
-    while let Some(at) = rest.find("{%") {
-        let (before, tag) = rest.split_at(at + 2);
+    let (mut text, mut tail) = (String::with_capacity(source.len()), source);
+    while let Some(at) = tail.find("{%") {
+        let (before, tag) = tail.split_at(at + 2);
         text.push_str(before);
-        rest = tag;
+        tail = tag;
         if let Some((plain, after)) = generation_tag(tag) {
             text.push_str(&plain);
-            rest = after;
+            tail = after;
         }
     }
-    text + rest
+    text + tail
 }
 
 /// A tag of that block rewritten as one that every template has, and the text after it.

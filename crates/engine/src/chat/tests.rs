@@ -52,7 +52,7 @@ fn templates_render_as_transformers_does() {
     for (name, golden) in golden() {
         let template = ChatTemplate::with_tokens(&golden.source, &golden.bos, &golden.eos).unwrap();
         for case in golden.cases {
-            let chat = Chat::of(case.turns);
+            let chat = Chat::from_messages(case.turns);
             let rendered = template.render(&chat);
             match case.rendered {
                 Some(want) => assert_eq!(rendered.unwrap(), want, "{name}: {chat:?}"),
@@ -73,7 +73,7 @@ fn ids_equal_apply_chat_template() {
         let Some(tokenizer) = model(card) else { continue };
         let template = ChatTemplate::new(&golden[name].source, &tokenizer).unwrap();
         for case in &golden[name].cases {
-            let chat = Chat::of(case.turns.clone());
+            let chat = Chat::from_messages(case.turns.clone());
             let ids = encode(&chat, Some(&template), &tokenizer).unwrap();
             assert_eq!(&ids, case.ids.as_ref().unwrap(), "{name}: {chat:?}");
         }

@@ -47,9 +47,9 @@ impl TokenizerEnv for Environment {
     /// The model's own tokens where they stand for exactly these bytes. Elsewhere (part of a character, a
     /// text that the tokenizer normalizes or puts a space before), the longest tokens that fit.
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
-        let own =
+        let encoded =
             std::str::from_utf8(bytes).ok().and_then(|text| self.tokenizer.encode_continuation(text).ok());
-        let exact = own.filter(|ids| ids.iter().flat_map(|&id| self.trie.token(id)).eq(bytes));
+        let exact = encoded.filter(|ids| ids.iter().flat_map(|&id| self.trie.token(id)).eq(bytes));
         exact.unwrap_or_else(|| self.trie.greedy_tokenize(bytes))
     }
 }

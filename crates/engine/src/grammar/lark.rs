@@ -28,8 +28,8 @@ pub(super) fn whole(pattern: &Pattern) -> String {
 /// terminal matches, which is not always the layout's reading.
 pub(super) fn layout(part: &Part) -> String {
     let mut writer = Writer::default();
-    let whole = writer.part(part);
-    format!("start: WHOLE\nWHOLE: {whole}\n{}", writer.definitions)
+    let full = writer.part(part);
+    format!("start: WHOLE\nWHOLE: {full}\n{}", writer.definitions)
 }
 
 #[derive(Default)]
@@ -125,13 +125,13 @@ impl Writer {
         // `rest` is the expression of the text that may follow when the properties from here on are still to
         // come: after a first property, and before any.
         let close = lark_string(&brackets.close);
-        let mut rest = (close, lark_string(&brackets.empty));
+        let mut closing = (close, lark_string(&brackets.empty));
         for (property, value) in properties.iter().zip(&values).rev() {
-            let next = self.member(&brackets.separator, property, value, &rest.0, &rest.0);
-            let first = self.member(&brackets.open, property, value, &rest.0, &rest.1);
-            rest = (next, first);
+            let next = self.member(&brackets.separator, property, value, &closing.0, &closing.0);
+            let first = self.member(&brackets.open, property, value, &closing.0, &closing.1);
+            closing = (next, first);
         }
-        rest.1
+        closing.1
     }
 
     /// `lead "key": value` and the text after it, or, when the property may be absent, the text after it

@@ -57,13 +57,13 @@ impl Pattern {
     /// A JSON string whose content matches a JSON Schema `pattern` and needs no escapes. As in JSON Schema,
     /// the pattern is anchored only by explicit anchors.
     pub(super) fn json_string_matching(pattern: &str) -> Result<Self, String> {
-        let (start, rest) = match pattern.strip_prefix('^') {
-            Some(rest) => ("", rest),
+        let (start, body) = match pattern.strip_prefix('^') {
+            Some(body) => ("", body),
             None => ("(?s:.*)", pattern),
         };
-        let (middle, end) = match rest.strip_suffix('$') {
+        let (middle, end) = match body.strip_suffix('$') {
             Some(middle) if !middle.ends_with('\\') => (middle, ""),
-            _ => (rest, "(?s:.*)"),
+            _ => (body, "(?s:.*)"),
         };
         if (start.is_empty() || end.is_empty()) && has_top_level_choice(middle) {
             return Err(format!("the pattern `{pattern}` anchors one side of a choice; hint: write ^(a|b)$"));

@@ -383,7 +383,7 @@ fn ends(schema: &Value, finite: &BTreeSet<&str>) -> bool {
         && (!may_only_be("array") || !is_filled() || ends(&schema["items"], finite))
 }
 
-fn number(schema: &Map<String, Value>, whole: bool) -> MaybeShape {
+fn number(schema: &Map<String, Value>, is_integer: bool) -> MaybeShape {
     known(schema, &["type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])?;
     let bound = |key: &str| match schema.get(key) {
         None => Ok(None),
@@ -392,7 +392,7 @@ fn number(schema: &Map<String, Value>, whole: bool) -> MaybeShape {
             None => Err(Refusal::Unknown(format!("the bound `{key}: {value}`, which is not a whole number"))),
         },
     };
-    if !whole && (bound("exclusiveMinimum")?.is_some() || bound("exclusiveMaximum")?.is_some()) {
+    if !is_integer && (bound("exclusiveMinimum")?.is_some() || bound("exclusiveMaximum")?.is_some()) {
         return Err(Refusal::Unknown("an exclusive bound of a `number`".into()));
     }
     let min = bound("exclusiveMinimum")?.map(|min| min + 1).or(bound("minimum")?);
@@ -402,7 +402,7 @@ fn number(schema: &Map<String, Value>, whole: bool) -> MaybeShape {
     {
         return Err(wrong("`maximum` is below `minimum`"));
     }
-    let source = if whole { regex::integer(min, max) } else { regex::number(min, max) };
+    let source = if is_integer { regex::integer(min, max) } else { regex::number(min, max) };
     Ok(Some(Shape::Scalar(Pattern::new(&source).map_err(wrong)?)))
 }
 

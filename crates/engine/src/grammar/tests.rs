@@ -11,6 +11,11 @@ use tribunal_core::random::SplitMix;
 use super::*;
 use crate::tokenizer::tests::{model, tiny};
 
+#[path = "../../../../tests/all/fakes/random_answer.rs"]
+mod random_answer;
+
+pub(super) use random_answer::random_answer;
+
 pub(super) fn tiny_vocabulary() -> &'static Vocabulary {
     static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
     VOCABULARY.get_or_init(|| Vocabulary::new(&Arc::new(tiny()), 0).unwrap())
@@ -140,47 +145,11 @@ pub(super) fn allowed(mask: &[u32]) -> Vec<u32> {
     mask.iter().enumerate().flat_map(bits).collect()
 }
 
-/// One answer of tokens drawn with random weights, some of which weigh a thousandfold. After `n_free` tokens
-/// it ends as soon as it may, and until then prefers tokens that close a string, a list or an object.
-pub(super) fn walk(vocabulary: &Vocabulary, mut grammar: Grammar, n_free: usize, seed: u64) -> String {
-    let mut random = SplitMix(seed);
-    let tokenizer = &vocabulary.tokenizer;
-    let mut text = Vec::new();
-    for n in 0..5_000 {
-        if random.draw().is_multiple_of(2) {
-            let forced = grammar.fast_forward(usize::MAX).unwrap();
-            text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
-        }
-        if grammar.must_stop() || n > n_free && grammar.may_stop() {
-            return String::from_utf8(text).unwrap();
-        }
-        let mut choices = allowed(grammar.mask().unwrap());
-        let closes = |id: &u32| tokenizer.bytes(*id).first().is_some_and(|byte| b"\"]}".contains(byte));
-        if n > n_free && choices.iter().any(closes) {
-            choices.retain(closes);
-        }
-        let weigh = |_: &u32| if random.draw().is_multiple_of(9) { 1000 } else { 1 };
-        let weights: Vec<u64> = choices.iter().map(weigh).collect();
-        let mut draw = random.draw() % weights.iter().sum::<u64>();
-        let chosen = weights.iter().position(|&weight| {
-            let is_chosen = draw < weight;
-            draw = draw.saturating_sub(weight);
-            is_chosen
-        });
-        let token = choices[chosen.unwrap()];
-        grammar.advance(token).unwrap();
-        if tokenizer.stops().contains(&token) {
-            return String::from_utf8(text).unwrap();
-        }
-        text.extend_from_slice(tokenizer.bytes(token));
-    }
-    panic!("no end, seed {seed}: {:?}", String::from_utf8_lossy(&text));
-}
-
 #[track_caller]
 fn check_walk(vocabulary: &Vocabulary, schema: &Value, n_free: usize, seed: u64) {
     let form = ResponseFormat::Json { schema: schema.clone(), texts: texts() };
-    let text = walk(vocabulary, vocabulary.grammar(&form).unwrap().unwrap(), n_free, seed);
+    let text =
+        random_answer(vocabulary.grammar(&form).unwrap().unwrap(), &vocabulary.tokenizer, n_free, seed);
     let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}, seed {seed}: {text}"));
     assert!(conforms(&value, schema, schema), "seed {seed}: {text}\n{schema}");
 }

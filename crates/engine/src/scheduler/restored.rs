@@ -82,7 +82,7 @@ impl Scheduler {
                 Some(slot)
             }
         };
-        self.kept_after.retain(|kept| kept != prefix);
+        self.kept_after.retain(|other| other != prefix);
         Some(Stored { blocks: path.iter().map(|&id| self.radix.block(id)).collect(), state })
     }
 
@@ -90,10 +90,10 @@ impl Scheduler {
     /// `start` tokens; with their lengths.
     pub(super) fn plan_kept(&mut self, request: &Request, start: usize) -> Vec<(usize, SnapshotId)> {
         let Some(states) = &mut self.states else { return Vec::new() };
-        let is_ahead = |kept: &&Prefix| {
-            kept.variant == request.variant
-                && (start + 1..=request.n_prompt).contains(&kept.tokens.len())
-                && request.tokens.starts_with(&kept.tokens)
+        let is_ahead = |prefix: &&Prefix| {
+            prefix.variant == request.variant
+                && (start + 1..=request.n_prompt).contains(&prefix.tokens.len())
+                && request.tokens.starts_with(&prefix.tokens)
         };
         let mut planned = Vec::new();
         for Prefix { variant, tokens } in self.kept_after.iter().filter(is_ahead) {

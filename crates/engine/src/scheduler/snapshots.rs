@@ -117,7 +117,7 @@ impl Scheduler {
     }
 
     /// Releases a sequence's slot. Its state stays as a snapshot, for a next turn, where it is `kept`.
-    pub(super) fn end_state(&mut self, sequence: &mut Sequence, kept: bool) {
+    pub(super) fn end_state(&mut self, sequence: &mut Sequence, is_kept: bool) {
         let (Some(states), Some(state)) = (&mut self.states, sequence.state.take()) else { return };
         if let Some(id) = state.from {
             states.unlock(id);
@@ -125,7 +125,7 @@ impl Scheduler {
         for (_, id) in state.to_take {
             states.drop_planned(id);
         }
-        if kept && !state.is_ahead {
+        if is_kept && !state.is_ahead {
             states.keep(state.slot, sequence.variant, &sequence.tokens[..sequence.n_done]);
         } else {
             states.release(state.slot);

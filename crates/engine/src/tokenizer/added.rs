@@ -134,12 +134,12 @@ impl Matcher {
             if token.token.single_word && self.is_in_a_word(text, &found.range()) {
                 continue;
             }
-            let whole = with_spaces(&token.token, text, found.range(), begin);
-            if begin < whole.start {
-                parts.push((None, begin..whole.start));
+            let range = with_spaces(&token.token, text, found.range(), begin);
+            if begin < range.start {
+                parts.push((None, begin..range.start));
             }
-            begin = whole.end;
-            parts.push((Some(token.id), whole));
+            begin = range.end;
+            parts.push((Some(token.id), range));
         }
         if begin < text.len() {
             parts.push((None, begin..text.len()));

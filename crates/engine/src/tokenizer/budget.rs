@@ -1,7 +1,7 @@
 //! A limit for long texts that are tokenized at the same time, each of which takes hundreds of times its
 //! bytes meanwhile.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use parking_lot::{Condvar, Mutex};
 
 /// Bytes of long texts at a time. A text longer than this is tokenized alone.
 const MOST: usize = 4 << 20;
@@ -26,9 +26,8 @@ impl Budget {
     /// Waits until there is room for a text of so many bytes.
     pub(super) fn share(&self, bytes: usize) -> Option<Share<'_>> {
         let bytes = if bytes < LONG { return None } else { bytes.min(MOST) };
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_no_room = |used: &mut usize| *used + bytes > MOST;
-        let mut used = self.released.wait_while(used, has_no_room).unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
+        self.released.wait_while(&mut used, |used| *used + bytes > MOST);
         *used += bytes;
         Some(Share { budget: self, bytes })
     }
@@ -36,7 +35,7 @@ impl Budget {
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        *self.budget.used.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        *self.budget.used.lock() -= self.bytes;
         self.budget.released.notify_all();
     }
 }
@@ -62,6 +61,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!((most.into_inner(), budget.used.into_inner().unwrap()), (MOST, 0));
+        assert_eq!((most.into_inner(), budget.used.into_inner()), (MOST, 0));
     }
 }

@@ -73,8 +73,7 @@ impl Tokenizer {
     /// Those of [`Tokenizer::encode_data`].
     pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut ids = self.encode_template(text)?;
-        if let Some(bos) = self.bos
-            && self.add_bos
+        if let Some(bos) = self.added_bos()
             && ids.first() != Some(&bos)
         {
             ids.insert(0, bos);
@@ -88,8 +87,7 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
     pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let bos = self.bos.filter(|_| self.add_bos);
-        Ok(bos.into_iter().chain(self.encode_data(text)?).collect())
+        Ok(self.added_bos().into_iter().chain(self.encode_data(text)?).collect())
     }
 
     fn encode(&self, text: &str, control: Control<'_>, place: Place) -> Result<Vec<u32>, Error> {
@@ -100,11 +98,11 @@ impl Tokenizer {
         let encode = || match place {
             Place::Beginning => self.run(text, text.into(), control),
             Place::Inside => {
-                let whole = format!("{BEFORE}{text}");
-                let mut pieces = PreTokenizedString::from(whole.as_str());
+                let marked = format!("{BEFORE}{text}");
+                let mut pieces = PreTokenizedString::from(marked.as_str());
                 pieces
-                    .split(|_, piece| Ok(cut(&piece, [(Some(Vec::new()), 0..1), (None, 1..whole.len())])))?;
-                self.run(&whole, pieces, control)
+                    .split(|_, piece| Ok(cut(&piece, [(Some(Vec::new()), 0..1), (None, 1..marked.len())])))?;
+                self.run(&marked, pieces, control)
             }
         };
         // A damaged normalizer may panic only for some texts.

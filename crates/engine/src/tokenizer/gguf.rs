@@ -101,7 +101,7 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
 
 fn check(vocab: &GgufVocab) -> Result<(), Error> {
     let size = vocab.tokens.len();
-    let broken = |what: String| Err(Error::Vocabulary(what));
+    let broken = |reason: String| Err(Error::Vocabulary(reason));
     if size == 0 {
         return broken("it holds no tokens".into());
     }

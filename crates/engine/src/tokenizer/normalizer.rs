@@ -102,13 +102,13 @@ fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>, Error> {
 fn check_charsmap(map: &str) -> Result<usize, Error> {
     let broken = |reason: String| Error::Json(format!("its `precompiled_charsmap` is broken: {reason}"));
     let bytes = STANDARD.decode(map).map_err(|e| broken(e.to_string()))?;
-    let Some((size, rest)) = bytes.split_first_chunk::<4>() else { return Err(broken("it is empty".into())) };
+    let Some((size, tail)) = bytes.split_first_chunk::<4>() else { return Err(broken("it is empty".into())) };
     let size = u32::from_le_bytes(*size) as usize;
     // At least one unit of the trie, and whole units only.
-    if size < 4 || !size.is_multiple_of(4) || size > rest.len() {
-        return Err(broken(format!("it claims a trie of {size} bytes and holds {}", rest.len())));
+    if size < 4 || !size.is_multiple_of(4) || size > tail.len() {
+        return Err(broken(format!("it claims a trie of {size} bytes and holds {}", tail.len())));
     }
-    let longest = rest[size..].split(|&byte| byte == 0).map(<[u8]>::len).max().unwrap_or(0);
+    let longest = tail[size..].split(|&byte| byte == 0).map(<[u8]>::len).max().unwrap_or(0);
     if longest > MAX_MAPPED_BYTES {
         return Err(broken(format!("it makes {longest} bytes of one character")));
     }

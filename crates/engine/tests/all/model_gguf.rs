@@ -145,7 +145,7 @@ fn a_model_in_parts_is_the_whole_whichever_part_is_given() {
     // The first part has no tensors, as some tools write it; the output matrix lies in the last.
     let n = Open::small().tensors.len();
     let paths = Open::small().in_parts(dir.path(), &[0, 9, n - 9]);
-    let identity = Identity::of(&paths[0]).unwrap();
+    let identity = Identity::from_path(&paths[0]).unwrap();
     assert_eq!(identity.weights, paths[0]);
     assert_eq!(identity.name().as_deref(), Some("m"));
     let names: Vec<_> = identity.files.iter().map(|(name, _)| name.as_str()).collect();
@@ -156,7 +156,7 @@ fn a_model_in_parts_is_the_whole_whichever_part_is_given() {
         assert_eq!(weights.config(), whole.config(), "{}", given.display());
         assert_eq!(all(&weights), all(&whole), "{}", given.display());
         assert_eq!(weights.remarks(), [""; 0]);
-        assert_eq!(Identity::of(given).unwrap(), identity, "{}", given.display());
+        assert_eq!(Identity::from_path(given).unwrap(), identity, "{}", given.display());
         weights.check(&identity.stamps).unwrap();
         let shown = inspect::describe(given).unwrap();
         assert_eq!((shown.files, shown.tensors["F32"].0), (paths.clone(), n));
@@ -167,11 +167,11 @@ fn a_model_in_parts_is_the_whole_whichever_part_is_given() {
     for (i, path) in paths.iter().enumerate() {
         fs::copy(path, moved.path().join(format!("other-{:05}-of-00003.gguf", i + 1))).unwrap();
     }
-    assert_eq!(Identity::of(moved.path()).unwrap().sha256, identity.sha256);
+    assert_eq!(Identity::from_path(moved.path()).unwrap().sha256, identity.sha256);
     let mut bytes = fs::read(&paths[2]).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&paths[2], bytes).unwrap();
-    assert_ne!(Identity::of(&paths[0]).unwrap().sha256, identity.sha256);
+    assert_ne!(Identity::from_path(&paths[0]).unwrap().sha256, identity.sha256);
     assert!(Weights::open(&paths[0]).unwrap().check(&identity.stamps).is_err());
 }
 
@@ -191,7 +191,7 @@ fn parts_that_do_not_belong_together_are_refused_by_name() {
     fs::remove_file(&paths[2]).unwrap();
     let said = refusal(&paths[0]);
     assert!(said.contains("1 of the model's 3 parts is missing: `m-00003-of-00003.gguf`"), "{said}");
-    assert_eq!(Identity::of(&paths[1]).unwrap_err().to_string(), refusal(&paths[1]));
+    assert_eq!(Identity::from_path(&paths[1]).unwrap_err().to_string(), refusal(&paths[1]));
     assert_eq!(inspect::describe(&paths[0]).unwrap_err().to_string(), said);
     fs::remove_file(&paths[0]).unwrap();
     let said = refusal(dir.path());
@@ -344,7 +344,10 @@ fn settings_are_followed() {
     assert_eq!((mistral.window(), mistral.slides), (Some(32), vec![true, true]));
     assert_eq!(with("attention.sliding_window", Value::U32(128)), plain, "a window of the whole context");
     let heads = Value::Array(vec![Value::I32(2), Value::I32(2)]);
-    assert_eq!(with("attention.head_count_kv", heads), plain, "the same in all layers");
+    assert_eq!(with("attention.head_count_kv", heads.clone()), plain, "the same in all layers");
+    let sliding = Open::small().with("llama.attention.sliding_window", Value::U32(32));
+    let sliding = sliding.with("llama.attention.head_count_kv", heads).config();
+    assert_eq!(sliding.attentions().map(|a| a.n_kv_heads).collect::<Vec<_>>(), [2, 2], "no layer is full");
     let mut scaled = Open::small().with(key, Value::F32(2.0));
     scaled.tensors.push(("rope_freqs.weight".into(), floats(&[32])));
     let Scaling::Factors(twice) = rope(scaled).scaling else { panic!("the tensor is followed") };

@@ -176,7 +176,7 @@ fn what_is_loaded_is_what_was_hashed() {
     let (path, other) = (folder.path().join("model.gguf"), folder.path().join("other.gguf"));
     gguf(&path, GgmlDType::F32);
     gguf(&other, GgmlDType::Q8_0);
-    let hashed = Identity::of(&path).unwrap().stamps;
+    let hashed = Identity::from_path(&path).unwrap().stamps;
     let options = || Options { kv_bytes: Some(64 << 20), hashed: hashed.clone(), ..Options::default() };
     Engine::open(&path, &options()).unwrap();
     // A whole file, as valid as the first, but not the one that the signature names.
@@ -188,11 +188,11 @@ fn what_is_loaded_is_what_was_hashed() {
     );
     // The same file, overwritten in place.
     gguf(&path, GgmlDType::F32);
-    let hashed = Identity::of(&path).unwrap().stamps;
+    let hashed = Identity::from_path(&path).unwrap().stamps;
     std::thread::sleep(std::time::Duration::from_millis(20));
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, bytes).unwrap();
     let weights = Weights::open(&path).unwrap();
     assert!(weights.check(&hashed).is_err());
-    assert!(weights.check(&Identity::of(&path).unwrap().stamps).is_ok());
+    assert!(weights.check(&Identity::from_path(&path).unwrap().stamps).is_ok());
 }

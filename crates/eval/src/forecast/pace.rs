@@ -79,7 +79,7 @@ struct Weights {
 }
 
 impl Weights {
-    fn of(card: &Card) -> Option<Self> {
+    fn from_card(card: &Card) -> Option<Self> {
         let shape = card.shape?;
         let all = shape.layer_weights() + shape.vocab * shape.hidden;
         Some(Self { of_token: shape.weights_of_token() as f64, all: all as f64 })
@@ -87,7 +87,7 @@ impl Weights {
 }
 
 impl Kind {
-    fn of(card: &Card, weights: Weights) -> Option<Self> {
+    fn from_card(card: &Card, weights: Weights) -> Option<Self> {
         /// Bytes of a weight, between those of 8 and of 16 bits.
         const QUANTISED: f64 = 1.5;
         let is_mixture = card.shape?.experts.is_some();
@@ -121,8 +121,8 @@ impl Measured {
 /// one of its kind, as names and values; nothing for a model whose card does not state its shape.
 #[must_use]
 pub fn estimates(card: &Card, context: usize, work: Work) -> Vec<(String, String)> {
-    let Some(weights) = Weights::of(card) else { return Vec::new() };
-    let Some(kind) = Kind::of(card, weights) else { return Vec::new() };
+    let Some(weights) = Weights::from_card(card) else { return Vec::new() };
+    let Some(kind) = Kind::from_card(card, weights) else { return Vec::new() };
     let Some(need) = gpu_memory::within(card, context) else { return Vec::new() };
     let of_gpu = |gpu: &Measured| {
         let context = need.context_in(usize::try_from(gpu.bytes).unwrap_or(usize::MAX))?;
@@ -182,8 +182,8 @@ mod tests {
             ("qwen3-30b-a3b-instruct-2507", Kind::Mixture, [21_399, 32_795], [5_226, 10_897]),
         ] {
             let card = hub::find(name).unwrap();
-            let weights = Weights::of(&card).unwrap();
-            assert_eq!(Kind::of(&card, weights), Some(kind), "{name}");
+            let weights = Weights::from_card(&card).unwrap();
+            assert_eq!(Kind::from_card(&card, weights), Some(kind), "{name}");
             let h200 = GPUS.iter().find(|gpu| gpu.name == "H200" && gpu.kind == kind).unwrap();
             for (rate, of_prompts) in
                 prompts.map(|rate| (rate, true)).into_iter().chain(answers.map(|rate| (rate, false)))
@@ -208,8 +208,8 @@ mod tests {
     fn every_card_has_estimates_for_the_devices_that_hold_it() {
         let work = Work { prompt_tokens: 1_000_000, answer_tokens: 100_000 };
         for card in hub::all().unwrap() {
-            let weights = Weights::of(&card).unwrap();
-            let on_gpus = match Kind::of(&card, weights).unwrap() {
+            let weights = Weights::from_card(&card).unwrap();
+            let on_gpus = match Kind::from_card(&card, weights).unwrap() {
                 Kind::Dense => 2,
                 Kind::Quantised | Kind::Mixture => 1,
             };
@@ -228,7 +228,7 @@ mod tests {
             name(large.context)
         );
         assert_eq!(name(1024), "time on one H200");
-        let of_mixture = Weights::of(&hub::find("qwen3-30b-a3b-instruct-2507").unwrap()).unwrap();
+        let of_mixture = Weights::from_card(&hub::find("qwen3-30b-a3b-instruct-2507").unwrap()).unwrap();
         assert!(of_mixture.all > 8.0 * of_mixture.of_token, "{of_mixture:?}");
     }
 }

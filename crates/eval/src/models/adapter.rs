@@ -39,12 +39,12 @@ pub struct AdapterFolder {
 /// # Errors
 /// A folder that is not there or not an adapter.
 pub fn find(dir: &Path) -> Result<AdapterFolder> {
-    let given = dir.display().to_string();
+    let typed = dir.display().to_string();
     if !dir.exists() {
-        return Err(Error::NoFolder(given));
+        return Err(Error::NoFolder(typed));
     }
     if !is_adapter(dir) {
-        return Err(Error::NotAnAdapter { folder: given, file: CONFIG_FILE });
+        return Err(Error::NotAnAdapter { folder: typed, file: CONFIG_FILE });
     }
     for path in [CONFIG_FILE, WEIGHTS_FILE].map(|name| dir.join(name)) {
         // Before it is hashed: to read a pipe may wait for ever.
@@ -53,31 +53,32 @@ pub fn find(dir: &Path) -> Result<AdapterFolder> {
         }
     }
     let identity = Identity::from_files(dir, &[CONFIG_FILE, WEIGHTS_FILE])?;
-    let whole = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
-    let name = whole.file_name().map_or_else(|| given.clone(), |name| name.to_string_lossy().into_owned());
+    let canonical = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
+    let name =
+        canonical.file_name().map_or_else(|| typed.clone(), |name| name.to_string_lossy().into_owned());
     let named = |(name, sha256): &(String, String)| NamedHash { name: name.clone(), sha256: sha256.clone() };
     let sha256 = identity.fingerprint();
     let files = identity.files.iter().map(named).collect();
-    let files = AdapterFiles { given, name: name.clone(), sha256: identity.sha256, files };
+    let files = AdapterFiles { given: typed, name: name.clone(), sha256: identity.sha256, files };
     Ok(AdapterFolder { dir: dir.into(), name, sha256, files })
 }
 
 /// `MODEL` or `MODEL+ADAPTER`; a path that is there is taken whole, so that its name may have a plus.
 #[must_use]
-pub fn split(given: &str) -> (&str, Option<&str>) {
-    match given.rsplit_once('+') {
-        Some((model, adapter)) if !Path::new(given).exists() && !model.is_empty() && !adapter.is_empty() => {
+pub fn split(named: &str) -> (&str, Option<&str>) {
+    match named.rsplit_once('+') {
+        Some((model, adapter)) if !Path::new(named).exists() && !model.is_empty() && !adapter.is_empty() => {
             (model, Some(adapter))
         }
-        _ => (given, None),
+        _ => (named, None),
     }
 }
 
 /// The annotating model as given, without its adapter.
 #[must_use]
 pub fn annotator(spec: &ModelSpec) -> &str {
-    let own = spec.roles.iter().find(|(of, _)| *of == Role::Annotator);
-    own.map_or(&spec.model, |(_, given)| split(given).0)
+    let annotator = spec.roles.iter().find(|(of, _)| *of == Role::Annotator);
+    annotator.map_or(&spec.model, |(_, model)| split(model).0)
 }
 
 /// Refuses an adapter's folder where a model is wanted, and names its base.
@@ -127,7 +128,7 @@ pub fn fields(dir: &Path) -> Result<Vec<(String, String)>> {
 /// The adapters that the arguments name, each once.
 #[must_use]
 pub fn named(model: &ModelSpec) -> BTreeSet<PathBuf> {
-    let of_roles = model.roles.iter().filter_map(|(_, given)| split(given).1.map(PathBuf::from));
+    let of_roles = model.roles.iter().filter_map(|(_, model)| split(model).1.map(PathBuf::from));
     model.adapter.iter().cloned().chain(of_roles).collect()
 }
 

@@ -99,8 +99,8 @@ pub fn peers(device: &DeviceRequest) -> Result<Option<String>> {
 /// The models of a specification, each once, without their adapters.
 #[must_use]
 pub fn models(spec: &ModelSpec) -> BTreeSet<&str> {
-    let of_roles = spec.roles.iter().map(|(_, given)| given.as_str());
-    of_roles.chain([spec.model.as_str()]).map(|given| split(given).0).collect()
+    let of_roles = spec.roles.iter().map(|(_, model)| model.as_str());
+    of_roles.chain([spec.model.as_str()]).map(|model| split(model).0).collect()
 }
 
 /// The settings of a model, whose weights are neither read nor hashed, since the check takes seconds only.

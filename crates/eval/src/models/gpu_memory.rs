@@ -25,13 +25,13 @@ pub struct GpuMemory {
 impl GpuMemory {
     /// So much memory where it is given, else what is free of the first GPU, else an 80 GB card's.
     #[must_use]
-    pub fn find(given: Option<u64>) -> Self {
-        let here = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
-        let given = given.map(|bytes| Self {
+    pub fn find(bytes: Option<u64>) -> Self {
+        let free = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
+        let bytes = bytes.map(|bytes| Self {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
             of: "of the GPU that is planned for".into(),
         });
-        given.or_else(here).unwrap_or_else(|| Self { bytes: EIGHTY, of: "of an 80 GB card".into() })
+        bytes.or_else(free).unwrap_or_else(|| Self { bytes: EIGHTY, of: "of an 80 GB card".into() })
     }
 
     /// Its size.

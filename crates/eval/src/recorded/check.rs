@@ -44,7 +44,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
     let (built, trained_on, input) = if how.without_model {
         (judge(&spec, &input)?, run.trained_on.clone(), input)
     } else {
-        let Evaluation { judge, trained_on, input, .. } = Evaluation::of(spec.clone(), input)?;
+        let Evaluation { judge, trained_on, input, .. } = Evaluation::from_input(spec.clone(), input)?;
         (judge, trained_on, input)
     };
     let sampling = spec.sampling.sampling();
@@ -91,14 +91,14 @@ fn of_models(signature: &Signature, built: &Built) -> Signature {
 }
 
 /// The fields of the signature that are not as the folder has them.
-fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
+fn fields(run: &RunFile, present: &Signature) -> Vec<Difference> {
     let named = |value: Option<String>| value.unwrap_or_else(|| "no such field".into());
     // Asking units again does not depend on the judge or its models.
-    let differences = here.differences(&run.signature).into_iter().filter(|d| d.key != "retry");
+    let differences = present.differences(&run.signature).into_iter().filter(|d| d.key != "retry");
     differences
         .map(|d| {
-            let what = format!("the signature's field `{}`", d.key);
-            Difference::new("run.json", &what, &named(d.there), &named(d.here))
+            let subject = format!("the signature's field `{}`", d.key);
+            Difference::new("run.json", &subject, &named(d.recorded), &named(d.present))
         })
         .collect()
 }

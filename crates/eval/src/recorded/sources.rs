@@ -1,12 +1,16 @@
 //! Comparison of the sources in `run.json` with the present ones: prompts, materials, models and their files,
 //! and the judge's training data. It derives no verdict.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     hub::Identity,
-    judges::{Built, prompt::InForce},
+    judges::{
+        Built,
+        method_file::{self, MethodFile},
+        prompt::InForce,
+    },
     provenance,
     run::{
         RunFile,
@@ -31,7 +35,7 @@ pub fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
 }
 
 fn hashed(file: &InForce) -> NamedHash {
-    NamedHash { name: file.name.into(), sha256: file.sha256() }
+    NamedHash { name: file.name.to_string(), sha256: file.sha256() }
 }
 
 /// The files of one list that are not those of another, in either.
@@ -53,8 +57,11 @@ fn hashes(of: &str, recorded: &[NamedHash], derived: &[NamedHash]) -> Vec<Differ
 /// # Errors
 /// A copy that cannot be read.
 pub fn materials(dir: &Path, run: &RunFile, given: &Spec, allow_files: bool) -> Result<Vec<Difference>> {
-    let flags = provenance::files(given);
-    let flags = flags.map(|(flag, path)| (flag, path.as_ref().map(|path| path.display().to_string())));
+    let shown =
+        |(flag, path): (String, &Option<PathBuf>)| (flag, path.as_ref().map(|p| p.display().to_string()));
+    let method = method_file::request(&given.judge.method);
+    let method = (provenance::METHOD.to_owned(), &method.map(|(path, _)| path.to_owned()));
+    let flags: Vec<_> = provenance::files(given).into_iter().chain([method]).map(shown).collect();
     let is_named = |flag: &str| {
         flags.iter().any(|(known, path)| *known == flag && path.is_some())
             || provenance::options(&given.judge.method).any(|(name, _)| name == flag)
@@ -98,7 +105,14 @@ fn copied(dir: &Path, run: &RunFile, material: &Material, files_allowed: bool) -
         let missing = name.as_ref().filter(|_| is_kept).map(|name| dir.join(name).display().to_string());
         return Ok(missing.map(|at| Difference::new(&at, &subject, NOTHING, "a copy")).into_iter().collect());
     };
-    let derived = match copies::sha256_now(&at) {
+    let now = match flag.as_str() {
+        // Other files of its folder do not count.
+        provenance::METHOD if name.is_none() || !at.starts_with(dir) => MethodFile::read(&at)
+            .map(|method| provenance::of_method(&at, &method).0.sha256)
+            .map_err(Error::from),
+        _ => copies::sha256_now(&at).map_err(Error::from),
+    };
+    let derived = match now {
         // A material that was too large for a copy belongs to the user, who may have links and anything else
         // there.
         Err(_) if name.is_none() => return Ok(Vec::new()),

@@ -36,7 +36,7 @@ fn a_repository_is_found_by_name_branch_and_commit() {
     {
         let local = found(&name).unwrap();
         assert_eq!(local.revision.as_deref(), Some(COMMIT), "{name}");
-        assert_eq!(local.sha256, Identity::of(&local.folder).unwrap().sha256);
+        assert_eq!(local.sha256, Identity::from_path(&local.folder).unwrap().sha256);
         assert!(local.weights.ends_with(COMMIT) && !local.is_pinned);
     }
     for name in ["hf:lab/fox-2", "hf:lab/fox-1@v2", "qwen3-4b"] {

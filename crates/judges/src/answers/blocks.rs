@@ -118,8 +118,8 @@ pub fn read(blocks: &[Severity], answer: &str, source: &str, target: &str) -> Re
 
 /// Category and span of `category - "span"`, where the category has such a span.
 fn read_entry<'a>(line: &'a str, source: &str, target: &str) -> Option<(&'a str, &'a str)> {
-    let (category, rest) = line.split_once(" - \"")?;
-    let span = rest.strip_suffix('"').filter(|span| !span.is_empty())?;
+    let (category, tail) = line.split_once(" - \"")?;
+    let span = tail.strip_suffix('"').filter(|span| !span.is_empty())?;
     let is_of = |categories: &[&str], text: &str| categories.contains(&category) && text.contains(span);
     let is_error = is_of(TARGET_CATEGORIES, target)
         || is_of(&[NON_TRANSLATION], target)

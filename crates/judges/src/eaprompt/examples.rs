@@ -24,7 +24,7 @@ impl Examples {
     /// Reads the shots in force, if any, and keeps those that the variant can show.
     ///
     /// # Errors
-    /// [`setup::Error::Shot`] or [`setup::Error::Conflict`] for a file that cannot be used.
+    /// [`setup::Error::Line`] or [`setup::Error::Conflict`] for a file that cannot be used.
     pub fn load(
         prompts: &Prompts,
         file: Option<File>,

@@ -78,11 +78,11 @@ fn is_numbered(line: &str) -> bool {
 fn header(line: &str) -> Option<(Severity, &str)> {
     let lower = line.to_ascii_lowercase();
     let severity = [Severity::Major, Severity::Minor].into_iter().find(|s| lower.starts_with(s.name()))?;
-    let rest = &line[severity.name().len()..];
-    let rest = ["errors", "error"].iter().find_map(|w| cut(rest.trim_start(), w)).unwrap_or(rest);
-    let rest = rest.trim_start_matches('*');
-    let behind = rest.strip_prefix([':', '：']);
-    behind.or_else(|| rest.trim().is_empty().then_some("")).map(plain).map(|rest| (severity, rest))
+    let tail = &line[severity.name().len()..];
+    let tail = ["errors", "error"].iter().find_map(|w| cut(tail.trim_start(), w)).unwrap_or(tail);
+    let tail = tail.trim_start_matches('*');
+    let behind = tail.strip_prefix([':', '：']);
+    behind.or_else(|| tail.trim().is_empty().then_some("")).map(plain).map(|tail| (severity, tail))
 }
 
 fn cut<'a>(text: &'a str, word: &str) -> Option<&'a str> {
@@ -132,7 +132,7 @@ fn plain(line: &str) -> &str {
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
 pub fn score(answer: &str) -> Result<f64, Error> {
-    let inside = answer.rsplit_once("<score>").and_then(|(_, rest)| rest.split_once("</score>"));
+    let inside = answer.rsplit_once("<score>").and_then(|(_, tail)| tail.split_once("</score>"));
     let Some((number, _)) = inside else { return Err(reading::unusable(answer, "no `<score>N</score>`")) };
     // Models write the sign with a dash of their own.
     match number.trim().replace(['−', '–'], "-").parse::<f64>() {

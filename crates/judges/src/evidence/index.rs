@@ -217,8 +217,8 @@ impl Index {
             return Ok(Vec::new());
         }
         // At most as many as there are passages, since memory is allocated for each.
-        let there = usize::try_from(self.manifest.passages).unwrap_or(usize::MAX).min(MAX_HITS);
-        let limit = limit.min(there.max(1));
+        let n_passages = usize::try_from(self.manifest.passages).unwrap_or(usize::MAX).min(MAX_HITS);
+        let limit = limit.min(n_passages.max(1));
         caught(|| self.found(clauses, limit)).unwrap_or_else(|| {
             let reason = "its files are damaged".into();
             Err(Error::NoIndex { dir: self.manifest.built_from.clone().into(), reason })

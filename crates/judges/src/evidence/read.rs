@@ -41,7 +41,7 @@ pub type Take<'a> = dyn FnMut(Passage) -> Result<(), Error> + 'a;
 /// errors of `take`.
 pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped, Error> {
     let mut skipped = Skipped::default();
-    if fs::metadata(input).is_ok_and(|there| !there.is_dir() && !there.is_file()) {
+    if fs::metadata(input).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file()) {
         let source = std::io::Error::other("it is not a plain file");
         return Err(Error::Io { action: "read", path: input.into(), source });
     }
@@ -76,7 +76,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
         let kind = fs::symlink_metadata(&path).map_err(io)?;
         if kind.is_dir() {
             found.extend(files(&path)?);
-        } else if fs::metadata(&path).is_ok_and(|there| there.is_file()) {
+        } else if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
             found.push(path);
         }
     }
@@ -185,8 +185,8 @@ impl Source<'_> {
                 let name = header.get(column).filter(|name| !name.is_empty());
                 name.map_or_else(|| (*cell).to_owned(), |name| format!("{name}: {cell}"))
             };
-            let rest = cells.iter().enumerate().skip(1).filter(|(_, cell)| !cell.is_empty());
-            let text = rest.map(explained).collect::<Vec<_>>().join("; ");
+            let others = cells.iter().enumerate().skip(1).filter(|(_, cell)| !cell.is_empty());
+            let text = others.map(explained).collect::<Vec<_>>().join("; ");
             match (cells[0].is_empty(), text.is_empty()) {
                 (false, false) => self.give(cells[0], &text, number, take)?,
                 (true, true) => {}

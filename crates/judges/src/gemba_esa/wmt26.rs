@@ -47,9 +47,9 @@ pub enum Domain {
 impl Domain {
     /// The domain whose instructions a segment is shown; the general one if its own has none.
     fn of(self, segment: &Segment) -> Option<&str> {
-        let own = segment.domain.as_deref().filter(|domain| KNOWN.contains(domain));
+        let domain = segment.domain.as_deref().filter(|domain| KNOWN.contains(domain));
         match self {
-            Self::OfSegment => Some(own.unwrap_or(GENERAL)),
+            Self::OfSegment => Some(domain.unwrap_or(GENERAL)),
             Self::Given(domain) => Some(domain),
             Self::Hidden => None,
         }

@@ -92,18 +92,10 @@ mod tests {
     use crate::segment::lang::parse_pair;
 
     fn segment(source: &str, hypothesis: &str) -> Segment {
-        let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
         Segment {
             system: "A".into(),
             doc: "d".into(),
-            seg: 0,
-            src_lang,
-            tgt_lang,
-            source: source.into(),
-            hypothesis: hypothesis.into(),
-            reference: None,
-            domain: None,
-            reference_kind: None,
+            ..Segment::new(parse_pair("en-de").unwrap(), source, hypothesis)
         }
     }
 

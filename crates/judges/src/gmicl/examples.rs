@@ -83,14 +83,14 @@ pub struct Choice {
 /// Examples from all that the file or folder holds.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] for a document
+/// [`Error::Read`], [`Error::Line`] for a line that cannot be read, and [`Error::Conflict`] for a document
 /// that is not rated and when there are fewer than `n` examples of this granularity.
 pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>, Error> {
     let Choice { granularity, n, .. } = choice;
     let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
     let find = |name: &str| {
-        let (pair, rest) = name.split_once(':')?;
-        let (doc, system) = rest.rsplit_once(':')?;
+        let (pair, tail) = name.split_once(':')?;
+        let (doc, system) = tail.rsplit_once(':')?;
         rated_part(documents.get(&(pair.into(), system.into(), doc.into()))?)
     };
     match from {
@@ -168,7 +168,8 @@ fn draw(path: &Path, documents: &BTreeMap<Key, Document>, choice: Choice) -> Res
 /// The first segment under judgement whose source occurs in an example, as a whole or in a characteristic
 /// sentence, independent of segmentation and spelling.
 pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s Segment> {
-    let known = TrainedOn::of("the examples", examples.iter().map(|example| example.source.as_str()));
+    let known =
+        TrainedOn::from_sources("the examples", examples.iter().map(|example| example.source.as_str()));
     segments.iter().find(|segment| known.knows(&segment.source))
 }
 
@@ -303,7 +304,7 @@ fn ratings_error(error: ratings::Error) -> Error {
     match error {
         ratings::Error::Io { path, source } => Error::Read { file: path, source },
         ratings::Error::Line { path, line, reason } => {
-            Error::Shot { file: path.display().to_string(), line, reason }
+            Error::Line { file: path.display().to_string(), line, reason }
         }
         ratings::Error::Lengths { .. } => Error::Conflict(error.to_string()),
     }
@@ -312,7 +313,7 @@ fn ratings_error(error: ratings::Error) -> Error {
 fn wrong_line(path: &Path, idx: usize, error: &serde_json::Error) -> Error {
     let hint = "hint: each line is a JSON object with source_lang, source, target_lang, target and errors";
     let reason = format!("it is no rated translation: {error}; {hint}");
-    Error::Shot { file: path.display().to_string(), line: idx + 1, reason }
+    Error::Line { file: path.display().to_string(), line: idx + 1, reason }
 }
 
 #[cfg(test)]

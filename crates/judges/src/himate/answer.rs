@@ -250,8 +250,8 @@ pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> 
 /// [`Error::Refused`] or [`Error::Unparsable`]: neither answer or both.
 pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool, Error> {
     let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
-    let (said, letter) = (plain(text), letter(text));
-    let says = |nth: usize, sentence: &str| letter == Some(LETTERS[nth]) || said.contains(&plain(sentence));
+    let (answer, letter) = (plain(text), letter(text));
+    let says = |nth: usize, sentence: &str| letter == Some(LETTERS[nth]) || answer.contains(&plain(sentence));
     match (says(0, &answers.corrected), says(1, &answers.same)) {
         (true, false) => Ok(true),
         (false, true) => Ok(false),
@@ -262,8 +262,8 @@ pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool, 
 /// The letter that an answer begins with, unless it is the first of a word or a word of a sentence.
 fn letter(text: &str) -> Option<&'static str> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || "\"'“‘*(".contains(c));
-    let ends = |rest: &str| {
-        rest.trim_end().is_empty() || rest.starts_with(['.', ')', ':', ',', '"', '\'', '”', '’', '*', '\n'])
+    let ends = |tail: &str| {
+        tail.trim_end().is_empty() || tail.starts_with(['.', ')', ':', ',', '"', '\'', '”', '’', '*', '\n'])
     };
     LETTERS.into_iter().find(|letter| text.strip_prefix(letter).is_some_and(ends))
 }
@@ -295,8 +295,8 @@ pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool, Error> {
         }
         return reading::json(text).map(|Answer { agree }| agree == YesNo::Yes);
     }
-    let said = text.trim_start().trim_start_matches('"').to_lowercase().replace('’', "'");
-    let begins = |words: &[&str]| words.iter().any(|word| said.starts_with(word));
+    let answer = text.trim_start().trim_start_matches('"').to_lowercase().replace('’', "'");
+    let begins = |words: &[&str]| words.iter().any(|word| answer.starts_with(word));
     if begins(&["i disagree", "i do not agree", "i don't agree", "no,"]) {
         return Ok(false);
     }
@@ -309,7 +309,7 @@ pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool, Error> {
 
 /// The word after a label: `yes` or `no`.
 fn said_yes(text: &str, label: &str) -> Result<bool, Error> {
-    let word = after(text, label).map(|rest| first_word(rest).to_lowercase());
+    let word = after(text, label).map(|tail| first_word(tail).to_lowercase());
     match word.as_deref() {
         Some("yes") => Ok(true),
         Some("no") => Ok(false),
@@ -325,9 +325,9 @@ fn said_severity(text: &str) -> Result<Severity, Error> {
 /// The text after the first `label:`, in any case and emphasis.
 fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     let lower = text.to_ascii_lowercase();
-    let rest = &text[lower.find(label)? + label.len()..];
-    let rest = rest.trim_start_matches('s').trim_start_matches('*').trim_start();
-    rest.strip_prefix(':').map(|rest| rest.trim_start_matches(['*', ' ']))
+    let tail = &text[lower.find(label)? + label.len()..];
+    let tail = tail.trim_start_matches('s').trim_start_matches('*').trim_start();
+    tail.strip_prefix(':').map(|tail| tail.trim_start_matches(['*', ' ']))
 }
 
 fn first_word(text: &str) -> &str {

@@ -122,11 +122,11 @@ impl Limit {
         let Self::Fitted(calibration, _) = self else { return Ok(()) };
         for fitted in &calibration.threshold {
             let theirs = [&fitted.preset, &fitted.prompts, &fitted.confidence, &fitted.comparison];
-            if let Some(((name, here), there)) =
-                ours.iter().zip(theirs).find(|((_, here), there)| here != there)
+            if let Some(((name, computed), recorded)) =
+                ours.iter().zip(theirs).find(|((_, computed), recorded)| computed != recorded)
             {
                 return Err(setup::Error::Conflict(format!(
-                    "the calibration for `{}` was fitted with {name} `{there}`, not `{here}`; hint: fit it again",
+                    "the calibration for `{}` was fitted with {name} `{recorded}`, not `{computed}`; hint: fit it again",
                     fitted.pair
                 )));
             }

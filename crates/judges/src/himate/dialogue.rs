@@ -83,11 +83,11 @@ impl HiMate {
         values["history"] = json!(history);
         let form = self.form(|| answer::opinion_form(&self.prompts))?;
         let chat = self.two_turns(TIER1_SYSTEM, TIER1, values)?;
-        let (text, opinion) =
-            self.ask(task, (Role::Tier1, stages::DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
-                let opinion = answer::read_opinion(&reply.text, self.preset, evaluated)?;
-                Ok((reply.text.clone(), opinion))
-            })?;
+        let question = self.question(task, &chat, &form, BUDGET);
+        let (text, opinion) = task.ask(Role::Tier1, stages::DISCUSS, &question, |reply: &Reply| {
+            let opinion = answer::read_opinion(&reply.text, self.preset, evaluated)?;
+            Ok((reply.text.clone(), opinion))
+        })?;
         history.push(Line { speaker: "Expert", text });
         Ok(opinion)
     }
@@ -97,10 +97,10 @@ impl HiMate {
         values["history"] = json!(history);
         let form = self.form(|| answer::consent_form(&self.prompts))?;
         let chat = self.two_turns(TIER2_SYSTEM, TIER2, values)?;
-        let (text, agrees) =
-            self.ask(task, (Role::Tier2, stages::DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
-                Ok((reply.text.clone(), answer::read_consent(&reply.text, self.preset)?))
-            })?;
+        let question = self.question(task, &chat, &form, BUDGET);
+        let (text, agrees) = task.ask(Role::Tier2, stages::DISCUSS, &question, |reply: &Reply| {
+            Ok((reply.text.clone(), answer::read_consent(&reply.text, self.preset)?))
+        })?;
         history.push(Line { speaker: "Evaluator", text });
         Ok(agrees)
     }

@@ -24,8 +24,8 @@ const MARKS: [(char, &[char]); 8] = [
 pub fn shortest<'t>(explanation: &str, text: &'t str) -> Option<&'t str> {
     let phrases = quoted(explanation).into_iter();
     let found = phrases.filter_map(|phrase| {
-        let own = phrase.trim_end_matches(['.', ',', ';', ':', '!', '?']);
-        find(phrase, text).or_else(|| find(own, text))
+        let trimmed = phrase.trim_end_matches(['.', ',', ';', ':', '!', '?']);
+        find(phrase, text).or_else(|| find(trimmed, text))
     });
     found.min_by_key(|span| span.chars().count())
 }
@@ -33,17 +33,17 @@ pub fn shortest<'t>(explanation: &str, text: &'t str) -> Option<&'t str> {
 /// All quoted phrases, in order.
 fn quoted(text: &str) -> Vec<&str> {
     let mut phrases = Vec::new();
-    let mut rest = text;
+    let mut tail = text;
     let mut before = ' ';
-    while let Some(mark) = rest.chars().next() {
-        let body = &rest[mark.len_utf8()..];
+    while let Some(mark) = tail.chars().next() {
+        let body = &tail[mark.len_utf8()..];
         let closing =
             MARKS.iter().find(|(open, _)| *open == mark && opens(mark, before)).map(|(_, close)| *close);
         before = mark;
-        rest = body;
+        tail = body;
         if let Some((phrase, after)) = closing.and_then(|closing| close(body, mark, closing)) {
             phrases.push(phrase.trim());
-            rest = after;
+            tail = after;
         }
     }
     phrases

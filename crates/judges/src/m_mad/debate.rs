@@ -282,7 +282,7 @@ impl<'a> Debate<'a> {
         });
         let chat = std::mem::take(&mut side.chat).user(self.judge.prompts.render(DEBATE, values)?);
         let form = self.form("argument")?;
-        let statement = self.ask(side.role, (&chat, &form, STATEMENT_BUDGET), |text| {
+        let statement = self.ask(side.role, STATEMENT_BUDGET, &chat, &form, |text| {
             let annotations = annotation::read(text, self.judge.preset)?;
             Ok(Statement { text: text.to_owned(), annotations })
         })?;
@@ -299,7 +299,7 @@ impl<'a> Debate<'a> {
         } else {
             (ResponseFormat::Text, CONSENSUS_BUDGET)
         };
-        self.ask(Role::Checker, (&chat, &form, budget), |answer| {
+        self.ask(Role::Checker, budget, &chat, &form, |answer| {
             says_yes(answer).ok_or_else(|| reading::unusable(answer, "the checker says neither yes nor no"))
         })
     }
@@ -312,13 +312,13 @@ impl<'a> Debate<'a> {
         });
         let chat = Chat::new().user(self.judge.prompts.render(REVIEW, values)?);
         if !self.judge.is_strict() {
-            return self.ask(Role::Reviewer, (&chat, &ResponseFormat::Text, REVIEW_BUDGET), |text| {
+            return self.ask(Role::Reviewer, REVIEW_BUDGET, &chat, &ResponseFormat::Text, |text| {
                 Ok(text.to_owned())
             });
         }
         let schema = serde_json::from_str(&self.judge.prompts.render(REMARKS, ())?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", REMARKS.name)))?;
-        self.ask(Role::Reviewer, (&chat, &ResponseFormat::json(schema), REVIEW_BUDGET), |text| {
+        self.ask(Role::Reviewer, REVIEW_BUDGET, &chat, &ResponseFormat::json(schema), |text| {
             reading::json(text).map(|Remarks { remarks }| remarks)
         })
     }
@@ -332,7 +332,7 @@ impl<'a> Debate<'a> {
         });
         let chat = Chat::new().user(self.judge.prompts.render(DECIDE, values)?);
         let form = self.form("analysis")?;
-        self.ask(Role::Judge, (&chat, &form, STATEMENT_BUDGET), |text| {
+        self.ask(Role::Judge, STATEMENT_BUDGET, &chat, &form, |text| {
             annotation::read(text, self.judge.preset)
         })
     }
@@ -370,11 +370,13 @@ impl<'a> Debate<'a> {
     fn ask<T>(
         &self,
         role: Role,
-        (chat, form, budget): (&Chat, &ResponseFormat, usize),
+        budget: usize,
+        chat: &Chat,
+        form: &ResponseFormat,
         read: impl Fn(&str) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let question = Question { role, step: self.step.clone(), budget };
-        self.judge.ask(self.panel, &question, (chat, form), |reply| read(&reply.text))
+        self.judge.ask(self.panel, &question, chat, form, |reply| read(&reply.text))
     }
 }
 
@@ -389,9 +391,9 @@ impl Side {
 fn says_yes(answer: &str) -> Option<bool> {
     let answer = answer.to_lowercase();
     let words = answer.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-    let mut said = words.enumerate().filter(|(_, word)| matches!(*word, "yes" | "no"));
-    let (at, first) = said.next()?;
-    let is_clear = at == 0 || said.all(|(_, word)| word == first);
+    let mut yes_or_no = words.enumerate().filter(|(_, word)| matches!(*word, "yes" | "no"));
+    let (at, first) = yes_or_no.next()?;
+    let is_clear = at == 0 || yes_or_no.all(|(_, word)| word == first);
     is_clear.then_some(first == "yes")
 }
 

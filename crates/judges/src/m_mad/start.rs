@@ -67,8 +67,8 @@ impl Start {
         let files = shots_files(settings, options)?;
         let load = |(idx, file)| load(prompts, settings, file, idx % DIMENSIONS.len());
         let loaded: Vec<Vec<Shot>> = files.iter().enumerate().map(load).collect::<Result<_, _>>()?;
-        let (chinese, rest) = loaded.split_at(loaded.len().min(DIMENSIONS.len()));
-        let others = if rest.is_empty() { chinese } else { rest };
+        let (chinese, others) = loaded.split_at(loaded.len().min(DIMENSIONS.len()));
+        let others = if others.is_empty() { chinese } else { others };
         if *options.skip == Some(Skipped::Stage1) {
             return Ok(Self::Coupled(Examples {
                 chinese: vec![union(chinese)],

@@ -1,7 +1,7 @@
 //! Reasoning before answers: a question of its own, whose reply is put before the answer and never read as
 //! one. Methods and marks of reasoning play no part here.
 
-use std::{borrow::Cow, sync::PoisonError};
+use std::borrow::Cow;
 
 use super::{Attempt, Panel, Question};
 use crate::{
@@ -92,7 +92,7 @@ impl Panel {
         chat: &'c Chat,
     ) -> Result<Cow<'c, Chat>, llm::Error> {
         let earlier = self.reasoning.and_then(|_| {
-            let calls = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+            let calls = self.record.lock();
             let is_it = |thought: &&Chat| thought.prompt == chat.prompt && chat.thought.is_none();
             let same = calls.iter().rev().filter(|call| {
                 let is_closed = matches!(call.chat.thought, Some(Reasoning::Closed(_)));

@@ -84,12 +84,12 @@ fn rehearsed(
     group: &[Segment],
     model: impl Fn(Arc<dyn Llm>) -> Rehearsal,
 ) -> Vec<RehearsedQuestion> {
-    let panel = panel.fresh().wrapped(|own| Arc::new(model(own)));
+    let panel = panel.fresh().wrapped(|inner| Arc::new(model(inner)));
     // Verdicts of a rehearsal are meaningless.
     drop(judge.judge(&panel, group));
     // A form that cannot be compiled is no question.
-    let asked = panel.take_calls().into_iter().filter(|call| !matches!(call.error, Some(Error::Form(_))));
-    let mut questions: Vec<RehearsedQuestion> = asked.map(RehearsedQuestion::from).collect();
+    let calls = panel.take_calls().into_iter().filter(|call| !matches!(call.error, Some(Error::Form(_))));
+    let mut questions: Vec<RehearsedQuestion> = calls.map(RehearsedQuestion::from).collect();
     // RehearsedQuestions run side by side; this order does not depend on that.
     questions.sort_by(|a, b| {
         let place = |question: &RehearsedQuestion| (question.unit, question.step.to_string());

@@ -78,8 +78,8 @@ impl Quantities {
                 Kind::Weekday => Some(Quantity::Weekday(named.value)),
                 _ => number(&named.value.to_string()),
             };
-            let kept = if named.has_other_meaning { &mut found.all } else { &mut found.words };
-            kept.extend(quantity);
+            let list = if named.has_other_meaning { &mut found.all } else { &mut found.words };
+            list.extend(quantity);
         }
         if matches!(language, "zh" | "ja") {
             found.add_chinese(&text);

@@ -165,8 +165,9 @@ pub fn negations(text: &str, language: &str) -> Option<usize> {
     let of = |kind: Kind| entries.iter().filter(move |entry| entry.kind == kind);
     of(Kind::Negation).next()?;
     if matches!(language, "zh" | "ja") {
-        let rest = of(Kind::NoNegation).fold(text.to_owned(), |rest, entry| rest.replace(entry.text(), " "));
-        return Some(of(Kind::Negation).map(|entry| rest.matches(entry.text()).count()).sum());
+        let masked =
+            of(Kind::NoNegation).fold(text.to_owned(), |masked, entry| masked.replace(entry.text(), " "));
+        return Some(of(Kind::Negation).map(|entry| masked.matches(entry.text()).count()).sum());
     }
     Some(text.unicode_words().filter(|word| is(Kind::Negation, word, language)).count())
 }

@@ -11,7 +11,7 @@ use super::{
     tools::{self, CompareRequest, EvaluateRequest, Query},
 };
 use crate::{
-    Error, Panel, Retry, Role, Step, confidence,
+    Error, Panel, Question, Retry, Role, Step, confidence,
     evidence::Passage,
     expected,
     llm::{Chat, Reply, ResponseFormat},
@@ -173,18 +173,15 @@ impl Session<'_> {
         let langs = if strict { self.languages() } else { "English/Chinese".into() };
         let prompt = json!({ "strict": strict, "search_langs": langs });
         let chat = Chat::new().system(self.judge.prompts.render(SEARCH, prompt)?).user(query);
-        let (form, stop) = if strict {
-            (self.form_of(SEARCH_FORM)?, None)
-        } else {
-            (ResponseFormat::Text, Some(tools::CALL_END))
-        };
+        let form = if strict { self.form_of(SEARCH_FORM)? } else { ResponseFormat::Text };
+        let mut question = self.question(&chat, &form);
+        question.sampling.stop = if strict { Vec::new() } else { vec![tools::CALL_END.to_owned()] };
         let read_call = |reply: &Reply| {
             let text = tools::closed(&reply.text);
             let queries = if strict { read_queries(&text)? } else { read_search(&text)? };
             Ok((text, queries))
         };
-        let (text, queries) =
-            self.ask(Role::Search, stages::SEARCH.round(round), (&chat, &form, stop), read_call)?;
+        let (text, queries) = self.ask(Role::Search, stages::SEARCH.round(round), &question, read_call)?;
         let mut passages: Vec<Passage> = Vec::new();
         for query in &queries {
             let found = evidence.search(query, PASSAGES).map_err(|e| Error::Failed(e.to_string()))?;
@@ -196,8 +193,9 @@ impl Session<'_> {
         let chat = chat.assistant(text).user(results);
         let form = if strict { self.form_of(SUMMARY_FORM)? } else { ResponseFormat::Text };
         let step = stages::SUMMARIZE.round(round);
-        let summary: Summary = self
-            .ask(Role::Search, step, (&chat, &form, None), |reply| read("the search agent", &reply.text))?;
+        let question = self.question(&chat, &form);
+        let summary: Summary =
+            self.ask(Role::Search, step, &question, |reply| read("the search agent", &reply.text))?;
         self.memory.note(query, &summary.answer);
         Ok(json!(summary))
     }
@@ -210,12 +208,12 @@ impl Session<'_> {
     pub(super) fn evaluate(&mut self, round: usize, request: EvaluateRequest) -> Result<Value, Error> {
         let notes =
             if self.judge.is_strict() { self.memory.log() } else { request.notes.unwrap_or_default() };
-        let asked = (notes, request.instruction.unwrap_or_default());
-        if self.asked.contains(&asked) {
+        let notes_and_instruction = (notes, request.instruction.unwrap_or_default());
+        if self.asked.contains(&notes_and_instruction) {
             let reason = "the same notes and instruction were evaluated before, so the answer is the same";
             return Ok(json!({ "skipped": reason }));
         }
-        let (notes, instruction) = &asked;
+        let (notes, instruction) = &notes_and_instruction;
         let Segment { source, hypothesis, .. } = self.segment;
         let values = json!({
             "source": source, "target": hypothesis, "notes": notes, "instruction": instruction,
@@ -232,11 +230,12 @@ impl Session<'_> {
             _ => ResponseFormat::Text,
         };
         let step = stages::EVALUATE.round(round);
-        let mut evaluation = self.ask(Role::Evaluator, step, (&chat, &form, None), Evaluation::read)?;
+        let mut evaluation =
+            self.ask(Role::Evaluator, step, &self.question(&chat, &form), Evaluation::read)?;
         if self.judge.config.expected {
             evaluation.expected_score = Some(expected_score(self.panel, stages::EXPECT.round(round), &chat)?);
         }
-        self.asked.push(asked);
+        self.asked.push(notes_and_instruction);
         let response = json!(evaluation);
         self.judged = Some(self.after(evaluation));
         Ok(response)
@@ -308,7 +307,7 @@ impl Session<'_> {
         let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
         let form = if self.judge.is_strict() { self.form_of(COMPARISON_FORM)? } else { ResponseFormat::Text };
         let stage = if order == Order::AsGiven { stages::COMPARE } else { stages::COMPARE_SWAPPED };
-        self.ask(Role::Comparer, stage.round(round), (&chat, &form, None), |reply| {
+        self.ask(Role::Comparer, stage.round(round), &self.question(&chat, &form), |reply| {
             let Comparison { winner, rationale } = read("the comparison agent", &reply.text)?;
             let outcome = match (winner.as_str(), order) {
                 ("A", Order::AsGiven) | ("B", Order::Swapped) => Outcome::Win,
@@ -323,17 +322,22 @@ impl Session<'_> {
         })
     }
 
+    /// A question that ends with its answer's form or budget alone.
+    fn question<'q>(&self, chat: &'q Chat, form: &'q ResponseFormat) -> Question<'q> {
+        let mut question = self.panel.question(chat, form, self.judge.config.budget(BUDGET));
+        question.sampling.stop = Vec::new();
+        question
+    }
+
     /// One question, asked again where its answer cannot be used.
     fn ask<T>(
         &self,
         role: Role,
         step: Step,
-        (chat, form, stop): (&Chat, &ResponseFormat, Option<&str>),
+        question: &Question,
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut question = self.panel.question(chat, form, self.judge.config.budget(BUDGET));
-        question.sampling.stop = stop.into_iter().map(ToOwned::to_owned).collect();
-        self.panel.ask_until(role, step, &question, Retry::AGENT, read)
+        self.panel.ask_until(role, step, question, Retry::AGENT, read)
     }
 
     fn form_of(&self, file: File) -> Result<ResponseFormat, Error> {

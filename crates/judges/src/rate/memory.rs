@@ -95,8 +95,8 @@ impl Memory {
     /// The anchor with the nearest score, the lower one of two.
     #[must_use]
     pub fn nearest(&self, score: f64) -> Option<Anchor> {
-        let wanted = halves(score);
-        let nearest = self.anchors.iter().min_by_key(|(at, _)| ((*at - wanted).abs(), **at));
+        let target = halves(score);
+        let nearest = self.anchors.iter().min_by_key(|(at, _)| ((*at - target).abs(), **at));
         nearest.map(|(at, text)| Anchor { score: *at as f64 / 2.0, text: text.clone() })
     }
 }

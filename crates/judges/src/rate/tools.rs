@@ -139,8 +139,8 @@ pub fn read_json(text: &str) -> Result<Result<ToolCall, String>, Error> {
 }
 
 fn step(name: &str, arguments: &Arguments) -> Result<ToolCall, String> {
-    let given = |key: &str| arguments.get(key).filter(|value| !value.is_empty()).cloned();
-    let needed = |key: &str| given(key).ok_or_else(|| format!("`{name}` needs `{key}`"));
+    let argument = |key: &str| arguments.get(key).filter(|value| !value.is_empty()).cloned();
+    let needed = |key: &str| argument(key).ok_or_else(|| format!("`{name}` needs `{key}`"));
     let score = |key: &str| {
         let value = needed(key)?;
         let score = value.parse::<f64>().ok().filter(|score| (0.0..=4.0).contains(score));
@@ -150,17 +150,17 @@ fn step(name: &str, arguments: &Arguments) -> Result<ToolCall, String> {
         "search_agent" => ("search_agent", Action::Search { query: needed("query")? }),
         "general_evaluation_agent" => {
             let request = EvaluateRequest {
-                notes: given("context_notes").filter(|notes| notes != "None"),
-                instruction: given("specific_instruction"),
+                notes: argument("context_notes").filter(|notes| notes != "None"),
+                instruction: argument("specific_instruction"),
             };
             ("general_evaluation_agent", Action::Evaluate(request))
         }
         "comparison_agent" => {
             let request = CompareRequest {
                 tentative: score("tentative_score")?,
-                notes: given("context_notes").filter(|notes| notes != "None"),
-                low: given("synthetic_low_anchor"),
-                high: given("synthetic_high_anchor"),
+                notes: argument("context_notes").filter(|notes| notes != "None"),
+                low: argument("synthetic_low_anchor"),
+                high: argument("synthetic_high_anchor"),
             };
             ("comparison_agent", Action::Compare(request))
         }

@@ -74,11 +74,12 @@ fn blocks(entries: &[JsonEntry]) -> Vec<String> {
         [("Critical:", Severity::Critical), ("Major:", Severity::Major), ("Minor:", Severity::Minor)]
     {
         lines.push(header.to_owned());
-        let mut here = entries.iter().filter(|e| e.severity == Level::Severity(severity)).peekable();
-        if here.peek().is_none() {
+        let mut entries_of_severity =
+            entries.iter().filter(|e| e.severity == Level::Severity(severity)).peekable();
+        if entries_of_severity.peek().is_none() {
             lines.push("no-error".into());
         }
-        lines.extend(here.map(|e| format!("{} - \"{}\"", e.category, e.span)));
+        lines.extend(entries_of_severity.map(|e| format!("{} - \"{}\"", e.category, e.span)));
     }
     lines
 }

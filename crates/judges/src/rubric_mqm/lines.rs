@@ -45,16 +45,16 @@ pub fn read(answer: &str, max: u32) -> Result<Vec<LineEntry<'_>>, Error> {
 
 /// `"span" - category - 73`, from the right: a span may hold quotes and hyphens. Unquoted spans are read too.
 fn entry(line: &str) -> Option<LineEntry<'_>> {
-    let (rest, points) = line.rsplit_once(['-', '–', ':'])?;
+    let (head, points) = line.rsplit_once(['-', '–', ':'])?;
     let points = points.trim().split('/').next().and_then(|points| points.trim().parse().ok())?;
-    let rest = rest.trim_end();
-    let cut = rest.rfind('"').or(rest.rfind('”')).map(|at| {
-        let end = at + rest[at..].chars().next().map_or(0, char::len_utf8);
-        (&rest[..end], &rest[end..])
+    let head = head.trim_end();
+    let cut = head.rfind('"').or(head.rfind('”')).map(|at| {
+        let end = at + head[at..].chars().next().map_or(0, char::len_utf8);
+        (&head[..end], &head[end..])
     });
     let (span, category) = match cut {
         Some((span, behind)) => (span, behind.trim_start().strip_prefix(['-', '–', ':'])?),
-        None => rest.split_once(" - ")?,
+        None => head.split_once(" - ")?,
     };
     let category = category.trim().trim_matches(|c: char| "*[]'".contains(c));
     let is_name = !category.is_empty() && category.chars().any(char::is_alphabetic);
@@ -63,7 +63,7 @@ fn entry(line: &str) -> Option<LineEntry<'_>> {
 
 fn unquoted(span: &str) -> &str {
     for (left, right) in [('"', '"'), ('“', '”')] {
-        if let Some(inner) = span.strip_prefix(left).and_then(|rest| rest.strip_suffix(right)) {
+        if let Some(inner) = span.strip_prefix(left).and_then(|inner| inner.strip_suffix(right)) {
             return inner;
         }
     }

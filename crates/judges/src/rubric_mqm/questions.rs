@@ -191,7 +191,7 @@ impl Templates {
     /// The examples of a file of shots, `None` for none.
     ///
     /// # Errors
-    /// [`setup::Error::Shot`], and [`setup::Error::Conflict`] for shots without points on the scale.
+    /// [`setup::Error::Line`], and [`setup::Error::Conflict`] for shots without points on the scale.
     pub fn examples(&self, shots: Option<File>, settings: &Settings) -> Result<Vec<Example>, setup::Error> {
         let shots = shots::load(&self.prompts, shots, settings)?;
         shots.into_iter().map(|shot| self.example(shot)).collect()

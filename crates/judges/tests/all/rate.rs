@@ -23,15 +23,7 @@ const NOTE: &str = "夺笋啊 is a Chinese internet slang term that is a homopho
 fn translation(system: &str, hypothesis: &str) -> Segment {
     Segment {
         system: system.into(),
-        doc: String::new(),
-        seg: 0,
-        src_lang: "zh".to_owned().try_into().unwrap(),
-        tgt_lang: "en".to_owned().try_into().unwrap(),
-        source: "夺笋啊".into(),
-        hypothesis: hypothesis.into(),
-        reference: None,
-        domain: None,
-        reference_kind: None,
+        ..Segment::new(tribunal_core::segment::lang::parse_pair("zh-en").unwrap(), "夺笋啊", hypothesis)
     }
 }
 

@@ -94,12 +94,12 @@ impl Several {
     /// };
     /// let rising = std::array::from_fn(|at| at as f64);
     /// let falling = rising.map(|score: f64| -score);
-    /// let all = Several::of(&[annotator("a", rising), annotator("b", rising), annotator("c", falling)]);
+    /// let all = Several::new(&[annotator("a", rising), annotator("b", rising), annotator("c", falling)]);
     /// let standings: Vec<Standing> = all.members.iter().map(|member| member.standing).collect();
     /// assert_eq!(standings, [Standing::Agrees, Standing::Agrees, Standing::DisagreesWithAll]);
     /// ```
     #[must_use]
-    pub fn of(annotators: &[Annotator]) -> Self {
+    pub fn new(annotators: &[Annotator]) -> Self {
         let columns: Vec<Column> = annotators.iter().map(column).collect();
         let mut pairs = Vec::new();
         for (idx, first) in annotators.iter().enumerate() {
@@ -145,14 +145,14 @@ fn pair((first, a): (&str, &Column), (second, b): (&str, &Column)) -> Option<Pai
 }
 
 fn member(name: &str, idx: usize, columns: &[Column], pairs: &[Pair]) -> Member {
-    let own = &columns[idx];
+    let column = &columns[idx];
     let (mut scores, mut others) = (Vec::new(), Vec::new());
-    for (cell, score) in own {
-        let rest = columns.iter().enumerate().filter(|(other, _)| *other != idx);
-        let rest: Vec<f64> = rest.filter_map(|(_, column)| column.get(cell).copied()).collect();
-        if !rest.is_empty() {
+    for (cell, score) in column {
+        let of_cell = columns.iter().enumerate().filter(|(other, _)| *other != idx);
+        let of_cell: Vec<f64> = of_cell.filter_map(|(_, column)| column.get(cell).copied()).collect();
+        if !of_cell.is_empty() {
             scores.push(*score);
-            others.push(mean(&rest));
+            others.push(mean(&of_cell));
         }
     }
     let is_its = |pair: &&Pair| (pair.first == name || pair.second == name) && pair.shared >= FEWEST_SHARED;
@@ -166,8 +166,8 @@ fn member(name: &str, idx: usize, columns: &[Column], pairs: &[Pair]) -> Member 
     };
     Member {
         name: name.to_owned(),
-        rated: own.len(),
-        mean: mean(&own.values().copied().collect::<Vec<_>>()),
+        rated: column.len(),
+        mean: mean(&column.values().copied().collect::<Vec<_>>()),
         shared: scores.len(),
         with_others: pearson(&scores, &others).map(|r| r.value),
         standing,

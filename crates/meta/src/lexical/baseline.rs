@@ -41,35 +41,32 @@ impl Baseline {
             })
             .collect();
         let (mut segments, mut systems) = (SegmentScores::new(), SystemScores::new());
-        for (system, column, whole) in judged? {
+        for (system, column, document_score) in judged? {
             segments.insert(system.clone(), column.into_iter().map(Some).collect());
-            systems.insert(system, whole);
+            systems.insert(system, document_score);
         }
         let scores = Scores::new(self.named(tokenizer), Some(segments), Some(systems));
         Ok(Scores { system_origin: SystemScoreOrigin::Corpus, ..scores })
     }
 
     fn segments(self, tokenizer: Tokenizer, pairs: &[(&str, &str)]) -> Vec<f64> {
-        let bleu = Bleu { tokenizer, ..Bleu::default() };
         let score = |(text, reference): &(&str, &str)| match self {
-            Self::Bleu(_) => bleu.sentence(text, &[reference]),
-            _ => self.chrf().sentence(text, &[reference]),
+            Self::Bleu(_) => Bleu(tokenizer).sentence(text, reference),
+            _ => self.chrf().sentence(text, reference),
         };
         pairs.iter().map(score).collect()
     }
 
     /// All segments at once; `None` for none.
     fn corpus(self, tokenizer: Tokenizer, pairs: &[(&str, &str)]) -> Option<f64> {
-        let bleu = Bleu { tokenizer, ..Bleu::default() };
         (!pairs.is_empty()).then(|| match self {
-            Self::Bleu(_) => bleu.corpus(pairs.iter().copied()),
+            Self::Bleu(_) => Bleu(tokenizer).corpus(pairs.iter().copied()),
             _ => self.chrf().corpus(pairs.iter().copied()),
         })
     }
 
     fn chrf(self) -> Chrf {
-        let word_order = if self == Self::ChrfPlus { 2 } else { 0 };
-        Chrf { word_order, ..Chrf::default() }
+        Chrf { word_order: if self == Self::ChrfPlus { 2 } else { 0 } }
     }
 
     fn tokenizer(self, lp: &str) -> Tokenizer {
@@ -112,13 +109,13 @@ impl Baseline {
 }
 
 fn chosen<'a>(testset: &'a TestSet, reference: Option<&str>) -> Result<&'a String, Error> {
-    let found = reference.and_then(|wanted| testset.references.iter().find(|name| *name == wanted));
+    let found = reference.and_then(|named| testset.references.iter().find(|name| *name == named));
     found.ok_or_else(|| {
-        let (lp, wanted) = (&testset.lp, reference.map_or_else(String::new, |name| format!(" `{name}`")));
+        let (lp, named) = (&testset.lp, reference.map_or_else(String::new, |name| format!(" `{name}`")));
         let known = testset.references.join(", ");
         let known = if known.is_empty() { "none".to_owned() } else { known };
-        let what = format!("lexical metrics need a reference, and `{lp}` has no reference{wanted}");
-        Error::Advised { what, advice: Advice::Reference { lp: lp.clone(), known } }
+        let reason = format!("lexical metrics need a reference, and `{lp}` has no reference{named}");
+        Error::Advised { reason, advice: Advice::Reference { lp: lp.clone(), known } }
     })
 }
 

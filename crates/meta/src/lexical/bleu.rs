@@ -5,12 +5,9 @@ use super::tokenize::Tokenizer;
 
 const MAX_ORDER: usize = 4;
 
-/// Settings of BLEU; the default is sacreBLEU's.
+/// BLEU with sacreBLEU's defaults, but for the tokenizer.
 #[derive(Clone, Copy, Debug)]
-pub struct Bleu {
-    pub tokenizer: Tokenizer,
-    pub lowercase: bool,
-}
+pub struct Bleu(pub Tokenizer);
 
 /// N-gram counts and lengths of a segment; segments add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,68 +18,47 @@ pub struct BleuCounts {
     reference: u64,
 }
 
-impl Default for Bleu {
-    fn default() -> Self {
-        Self { tokenizer: Tokenizer::V13a, lowercase: false }
-    }
-}
-
 impl Bleu {
     /// Score of one segment, with orders that the hypothesis is too short for left out. Range: 0 to 100.
     ///
     /// ```
-    /// use tribunal_meta::lexical::Bleu;
-    /// let bleu = Bleu::default();
-    /// assert!((bleu.sentence("the cat", &["the cat"]) - 100.0).abs() < 1e-9);
+    /// use tribunal_meta::lexical::{Bleu, Tokenizer};
+    /// let bleu = Bleu(Tokenizer::V13a);
+    /// assert!((bleu.sentence("the cat", "the cat") - 100.0).abs() < 1e-9);
     /// // One of two words, no pair of words: the second precision is smoothed to 1/2.
-    /// assert!((bleu.sentence("the dog", &["the cat"]) - 50.0).abs() < 1e-9);
+    /// assert!((bleu.sentence("the dog", "the cat") - 50.0).abs() < 1e-9);
     /// ```
     #[must_use]
-    pub fn sentence(&self, hypothesis: &str, references: &[&str]) -> f64 {
-        self.count(hypothesis, references).score(true)
+    pub fn sentence(self, hypothesis: &str, reference: &str) -> f64 {
+        self.count(hypothesis, reference).score(true)
     }
 
     /// Score of a system: counts are summed before precisions are taken.
     #[must_use]
-    pub fn corpus<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> f64 {
+    pub fn corpus<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> f64 {
         let mut sum = BleuCounts::default();
         for (hypothesis, reference) in pairs {
-            sum.add(&self.count(hypothesis, &[reference]));
+            sum.add(&self.count(hypothesis, reference));
         }
         sum.score(false)
     }
 
-    /// The counts of one segment: of several references the closest length and the greatest counts.
+    /// The counts of one segment.
     #[must_use]
-    pub fn count(&self, hypothesis: &str, references: &[&str]) -> BleuCounts {
-        let tokens = self.tokens(hypothesis);
-        let references: Vec<Vec<String>> =
-            references.iter().map(|reference| self.tokens(reference)).collect();
-        let length = tokens.len();
-        let closest = references.iter().map(Vec::len).min_by_key(|len| (len.abs_diff(length), *len));
-        let mut counts = BleuCounts {
-            hypothesis: length as u64,
-            reference: closest.unwrap_or(0) as u64,
-            ..BleuCounts::default()
-        };
+    pub fn count(self, hypothesis: &str, reference: &str) -> BleuCounts {
+        let (tokens, reference) = (self.0.tokens(hypothesis), self.0.tokens(reference));
+        let lengths = [&tokens, &reference].map(|tokens| tokens.len() as u64);
+        let mut counts =
+            BleuCounts { hypothesis: lengths[0], reference: lengths[1], ..BleuCounts::default() };
         for order in 1..=MAX_ORDER {
-            let reference_ngrams: Vec<_> = references.iter().map(|tokens| ngrams(tokens, order)).collect();
+            let reference_ngrams = ngrams(&reference, order);
             for (ngram, count) in ngrams(&tokens, order) {
-                let limit = reference_ngrams
-                    .iter()
-                    .filter_map(|ngrams| ngrams.get(ngram))
-                    .max()
-                    .copied()
-                    .unwrap_or(0);
+                let limit = reference_ngrams.get(ngram).copied().unwrap_or(0);
                 counts.matches[order - 1] += count.min(limit);
                 counts.totals[order - 1] += count;
             }
         }
         counts
-    }
-
-    fn tokens(self, text: &str) -> Vec<String> {
-        if self.lowercase { self.tokenizer.tokens(&text.to_lowercase()) } else { self.tokenizer.tokens(text) }
     }
 }
 

@@ -3,72 +3,67 @@
 use super::ngrams;
 use super::tokenize::{is_space, words};
 
-/// Settings of chrF; the default is sacreBLEU's chrF2.
-#[derive(Clone, Copy, Debug)]
+/// chrF2 with sacreBLEU's defaults; orders of words make it chrF++.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Chrf {
-    pub char_order: usize,
-    /// 2 makes it chrF++.
     pub word_order: usize,
-    /// Weight of recall against precision.
-    pub beta: f64,
-    /// Count spaces as characters.
-    pub whitespace: bool,
 }
 
-impl Default for Chrf {
-    fn default() -> Self {
-        Self { char_order: 6, word_order: 0, beta: 2.0, whitespace: false }
-    }
-}
+/// The longest n-gram of characters, spaces left out.
+const CHAR_ORDER: usize = 6;
+
+/// Weight of recall against precision.
+const BETA: f64 = 2.0;
 
 /// N-grams of the hypothesis, of the reference and in both, for each order; segments add up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChrfCounts(Vec<[u64; 3]>);
 
 impl Chrf {
-    /// Score of one segment; of several references the best. Range: 0 to 100.
+    /// Score of one segment. Range: 0 to 100.
     ///
     /// ```
     /// use tribunal_meta::lexical::Chrf;
-    /// assert_eq!(Chrf::default().sentence("abc", &["abc"]), 100.0);
+    /// assert_eq!(Chrf::default().sentence("abc", "abc"), 100.0);
     /// // One of two characters, no pair: precision and recall are both (1/2 + 0) / 2.
-    /// assert!((Chrf::default().sentence("ab", &["ac"]) - 25.0).abs() < 1e-9);
+    /// assert!((Chrf::default().sentence("ab", "ac") - 25.0).abs() < 1e-9);
     /// ```
     #[must_use]
-    pub fn sentence(&self, hypothesis: &str, references: &[&str]) -> f64 {
-        let scores = references.iter().map(|reference| self.score(&self.count(hypothesis, reference)));
-        scores.fold(0.0, f64::max)
+    pub fn sentence(self, hypothesis: &str, reference: &str) -> f64 {
+        self.count(hypothesis, reference).score()
     }
 
     /// Score of a system: counts are summed before the F-score is taken.
     #[must_use]
-    pub fn corpus<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> f64 {
-        let mut sum = ChrfCounts(vec![[0; 3]; self.char_order + self.word_order]);
+    pub fn corpus<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> f64 {
+        let mut sum = ChrfCounts(vec![[0; 3]; CHAR_ORDER + self.word_order]);
         for (hypothesis, reference) in pairs {
             for (sum, counts) in sum.0.iter_mut().zip(self.count(hypothesis, reference).0) {
                 *sum = std::array::from_fn(|side| sum[side] + counts[side]);
             }
         }
-        self.score(&sum)
+        sum.score()
     }
 
     /// The counts of one segment.
     #[must_use]
-    pub fn count(&self, hypothesis: &str, reference: &str) -> ChrfCounts {
-        let (chars, ref_chars) = (self.chars(hypothesis), self.chars(reference));
+    pub fn count(self, hypothesis: &str, reference: &str) -> ChrfCounts {
+        let (characters, ref_characters) = (chars(hypothesis), chars(reference));
         let (tokens, ref_tokens) = (split_words(hypothesis), split_words(reference));
-        let char_counts = (1..=self.char_order).map(|order| overlap(&chars, &ref_chars, order));
+        let char_counts = (1..=CHAR_ORDER).map(|order| overlap(&characters, &ref_characters, order));
         let word_counts = (1..=self.word_order).map(|order| overlap(&tokens, &ref_tokens, order));
         ChrfCounts(char_counts.chain(word_counts).collect())
     }
+}
 
-    fn chars(&self, text: &str) -> Vec<char> {
-        text.chars().filter(|c| self.whitespace || !is_space(*c)).collect()
-    }
+fn chars(text: &str) -> Vec<char> {
+    text.chars().filter(|c| !is_space(*c)).collect()
+}
 
+impl ChrfCounts {
     /// F-score of the mean precision and mean recall over the orders that both sides reach.
-    fn score(&self, counts: &ChrfCounts) -> f64 {
-        let reached: Vec<[f64; 3]> = counts
+    fn score(&self) -> f64 {
+        let reached: Vec<[f64; 3]> = self
             .0
             .iter()
             .filter(|[hypothesis, reference, _]| *hypothesis > 0 && *reference > 0)
@@ -80,7 +75,7 @@ impl Chrf {
         if precision + recall == 0.0 {
             return 0.0;
         }
-        let factor = self.beta * self.beta;
+        let factor = BETA * BETA;
         100.0 * (1.0 + factor) * precision * recall / (factor * precision + recall)
     }
 }

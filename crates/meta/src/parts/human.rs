@@ -77,7 +77,7 @@ pub fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<Annotat
         }
         metrics.push(AgainstEach { metric: metric.name.clone(), values });
     }
-    let (several, left_out) = (Several::of(&annotators), set.gold_source.left_out.clone());
+    let (several, left_out) = (Several::new(&annotators), set.gold_source.left_out.clone());
     let statistic = statistic.to_string();
     Ok(Some(of(set, "human", Annotators { several, left_out, statistic, metrics })))
 }

@@ -32,8 +32,8 @@ pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFil
         }
         let is_numbered = !matches!(row.seg, Seg::Unsaid);
         if *numbered.get_or_insert(is_numbered) != is_numbered {
-            let what = "some lines have a segment number (`seg`) and others have none".to_owned();
-            return Err(line_error(path, number, what));
+            let reason = "some lines have a segment number (`seg`) and others have none".to_owned();
+            return Err(line_error(path, number, reason));
         }
         named |= row.system.is_some();
         first = if first == 0 { number } else { first };

@@ -81,11 +81,11 @@ impl Numbered {
     pub fn unknown(&self, path: &Path, why: &str) -> Error {
         let numbers = self.numbers();
         let [first, last] = [numbers.first(), numbers.last()].map(|number| number.copied().unwrap_or(0));
-        let what = format!(
+        let reason = format!(
             "the segment numbers of the file, from {first} to {last}, can count from 0 or from 1: {why}; hint: give every \
              segment a line, with `\"score\": null` where there is no score"
         );
-        line_error(path, self.line, what)
+        line_error(path, self.line, reason)
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<Numbered
     for (number, line) in lines {
         let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
         if fields.len() != n_fields {
-            let what = format!("the line has {} fields, the header {n_fields}", fields.len());
-            return Err(line_error(path, number, what));
+            let reason = format!("the line has {} fields, the header {n_fields}", fields.len());
+            return Err(line_error(path, number, reason));
         }
         let [segment, source, target, system, score] = places.map(|place| fields[place]);
         let pair = format!("{source}-{target}");
@@ -54,8 +54,8 @@ pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<Numbered
         if scores.entry(system.to_owned()).or_default().insert(segment, score).is_some()
             && (lp.is_some() || pairs.len() == 1)
         {
-            let what = format!("segment `{segment}` of `{system}` has a second score");
-            return Err(line_error(path, number, what));
+            let reason = format!("segment `{segment}` of `{system}` has a second score");
+            return Err(line_error(path, number, reason));
         }
     }
     check_pairs(path, lp, &pairs)?;

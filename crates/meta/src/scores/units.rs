@@ -59,14 +59,14 @@ pub enum Given {
 impl UnitScores {
     /// The scores of units by system, segments and score; `None` is a unit without a verdict.
     #[must_use]
-    pub fn new(given: &[(String, Vec<usize>, Option<f64>)]) -> Self {
+    pub fn new(rows: &[(String, Vec<usize>, Option<f64>)]) -> Self {
         let distinct: BTreeSet<(Option<&usize>, &Vec<usize>)> =
-            given.iter().map(|(_, segs, _)| (segs.iter().min(), segs)).collect();
+            rows.iter().map(|(_, segs, _)| (segs.iter().min(), segs)).collect();
         let units: Vec<Vec<usize>> = distinct.into_iter().map(|(_, segs)| segs.clone()).collect();
         let place: BTreeMap<&Vec<usize>, usize> =
             units.iter().enumerate().map(|(idx, segs)| (segs, idx)).collect();
         let mut scores: BTreeMap<String, Vec<Given>> = BTreeMap::new();
-        for (system, segs, score) in given {
+        for (system, segs, score) in rows {
             let column = scores.entry(system.clone()).or_insert_with(|| vec![Given::Absent; units.len()]);
             column[place[segs]] = score.map_or(Given::Missing, Given::Score);
         }
@@ -76,7 +76,7 @@ impl UnitScores {
     /// The scores as columns; `None` where a unit is absent or without a verdict.
     #[must_use]
     pub fn columns(&self) -> SegmentScores {
-        let score = |given: &Given| match given {
+        let score = |cell: &Given| match cell {
             Given::Score(score) => Some(*score),
             Given::Absent | Given::Missing => None,
         };
@@ -99,8 +99,8 @@ impl UnitScores {
             })
         };
         let columns = gold.iter().map(|(system, column)| {
-            let given = self.scores.get(system);
-            let is_there = |idx: usize| given.is_none_or(|given| given[idx] != Given::Absent);
+            let cells = self.scores.get(system);
+            let is_there = |idx: usize| cells.is_none_or(|cells| cells[idx] != Given::Absent);
             let scores = self.units.iter().enumerate();
             let scores = scores.map(|(idx, segs)| is_there(idx).then(|| joined(column, segs)).flatten());
             (system.clone(), scores.collect())
@@ -110,9 +110,9 @@ impl UnitScores {
 
     /// The segments of each unit that a system has; empty for a system that was not judged.
     pub fn system_units<'a>(&'a self, system: &str) -> impl Iterator<Item = &'a [usize]> {
-        let given = self.scores.get(system).into_iter().flatten();
-        let there = self.units.iter().zip(given).filter(|(_, given)| **given != Given::Absent);
-        there.map(|(segs, _)| segs.as_slice())
+        let column = self.scores.get(system).into_iter().flatten();
+        let present = self.units.iter().zip(column).filter(|(_, cell)| **cell != Given::Absent);
+        present.map(|(segs, _)| segs.as_slice())
     }
 
     /// Units of which some segments are rated for a system and others are not: they count nowhere.
@@ -131,17 +131,17 @@ impl UnitScores {
     /// the number of filled units.
     pub fn fill_with_lowest(&mut self, gold: &SegmentScores) -> usize {
         let rated = self.gold(gold, Joining::Sum);
-        let given = self.columns();
-        let Some(lowest) = given.values().flatten().flatten().copied().min_by(f64::total_cmp) else {
+        let columns = self.columns();
+        let Some(lowest) = columns.values().flatten().flatten().copied().min_by(f64::total_cmp) else {
             return 0;
         };
         let mut n_filled = 0;
         for (system, column) in &mut self.scores {
             let Some(rated) = rated.get(system) else { continue };
-            for (given, _) in
+            for (cell, _) in
                 column.iter_mut().zip(rated).filter(|(g, r)| **g == Given::Missing && r.is_some())
             {
-                *given = Given::Score(lowest);
+                *cell = Given::Score(lowest);
                 n_filled += 1;
             }
         }
@@ -150,8 +150,8 @@ impl UnitScores {
 
     /// Negates every score.
     pub fn negate(&mut self) {
-        for given in self.scores.values_mut().flatten() {
-            if let Given::Score(score) = given {
+        for cell in self.scores.values_mut().flatten() {
+            if let Given::Score(score) = cell {
                 *score = 0.0 - *score;
             }
         }

@@ -37,7 +37,7 @@ impl JudgePair {
     ///
     /// # Errors
     /// Judges of different texts, or of systems and of segments; no translation that both have a score on.
-    pub fn of(first: &Judgements, second: &Judgements) -> Result<Self, Error> {
+    pub fn new(first: &Judgements, second: &Judgements) -> Result<Self, Error> {
         same_level(first, second)?;
         let shared = shared(first, second)?;
         let systems: BTreeSet<&str> = shared.keys().map(|(system, _)| *system).collect();
@@ -74,14 +74,14 @@ impl JudgePair {
         })
     }
 
-    /// [`JudgePair::of`], or `None` where no translation has scores of both.
+    /// [`JudgePair::new`], or `None` where no translation has scores of both.
     ///
     /// # Errors
     /// Judges of different texts, or of systems and of segments.
     pub fn of_shared(first: &Judgements, second: &Judgements) -> Result<Option<Self>, Error> {
         let both_scored = |(a, b): &(&Judgement, &Judgement)| a.score.is_some() && b.score.is_some();
         let is_shared = shared(first, second)?.values().any(both_scored);
-        is_shared.then(|| Self::of(first, second)).transpose()
+        is_shared.then(|| Self::new(first, second)).transpose()
     }
 
     /// The share of pairs of systems in the same order; `None` where there is no pair.

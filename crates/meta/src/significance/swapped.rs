@@ -35,7 +35,7 @@ pub fn perm_both_ranks(
     };
     let difference = |[one, other]: [Option<f64>; 2]| Some(one? - other?);
     let delta = difference(both(&vec![false; first.len()]))?;
-    let null = resampling.draw(delta, |index| {
+    let null = resampling.draw(|index| {
         let swapped = coins(first.len(), &mut Pcg64::stream(resampling.seed, index));
         difference(both(&swapped)).unwrap_or(f64::NEG_INFINITY)
     });
@@ -173,7 +173,7 @@ mod tests {
                 cells.iter().map(|cell| f64::from(pick(cell)) / 4.0).collect()
             };
             let (gold, first, second) = (column(|c| c.0), column(|c| c.1), column(|c| c.2));
-            let resampling = Resampling { resamples: 20, block: None, seed: 3 };
+            let resampling = Resampling { resamples: 20, seed: 3 };
             let sorting = [
                 perm_both(&first, &second, resampling, |m| spearman(&gold, m).ok().map(|r| r.value)),
                 perm_both(&first, &second, resampling, |m| kendall_b(&gold, m).ok().map(|r| r.value)),

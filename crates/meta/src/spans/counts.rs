@@ -201,11 +201,11 @@ fn costing(overlap: Overlap, lost: f64) -> Overlap {
 /// quote that is not in the text.
 #[must_use]
 pub fn located(named: &[Named], texts: Texts) -> Vec<Option<Span>> {
-    let own = |named: &Named| {
+    let place_of = |named: &Named| {
         let (start, end) = named.place.filter(|(start, end)| start < end)?;
         Some(Span { start, end, in_source: named.in_source, severity: named.severity })
     };
-    let mut places: Vec<Option<Span>> = named.iter().map(own).collect();
+    let mut places: Vec<Option<Span>> = named.iter().map(place_of).collect();
     for (in_source, text) in [(false, texts.target), (true, texts.source)] {
         let without: Vec<usize> = (0..named.len())
             .filter(|&idx| places[idx].is_none() && named[idx].in_source == in_source)

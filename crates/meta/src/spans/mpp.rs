@@ -44,10 +44,10 @@ pub const MOST_PAIRS: usize = 250_000;
 /// ```
 #[must_use]
 pub fn mpp(gold: &[Span], predicted: &[Span], lost: usize) -> Option<Overlap> {
-    let whole = |spans: &[Span]| -> Vec<Span> {
+    let nonempty = |spans: &[Span]| -> Vec<Span> {
         spans.iter().filter(|span| span.start < span.end).copied().collect()
     };
-    let pairs = Pairs::new(&whole(gold), &whole(predicted), lost)?;
+    let pairs = Pairs::new(&nonempty(gold), &nonempty(predicted), lost)?;
     let credits = pairs.credits(&pairs.best());
     Some(Overlap {
         right_predicted: credits.0,

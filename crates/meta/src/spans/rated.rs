@@ -31,7 +31,7 @@ struct Parts {
 impl Rated {
     /// The ratings of a unit's segments, each by the first rater that rated it; `None` where none did.
     #[must_use]
-    pub fn of(verdict: &Verdict, unit: &Unit, ratings: &[Ratings]) -> Option<Self> {
+    pub fn new(verdict: &Verdict, unit: &Unit, ratings: &[Ratings]) -> Option<Self> {
         let chars: Vec<char> = verdict.hypothesis.chars().collect();
         let mut rated = Self { spans: Vec::new(), texts: Vec::new(), n_segments: 0, parts: None };
         let mut parts = Parts::default();

@@ -134,7 +134,7 @@ pub fn compare(
     let mut sums = Sums::default();
     let (mut n_segments, mut n_verdicts, mut n_partly_rated) = (0, 0, 0);
     for (verdict, unit) in verdicts.iter().zip(units).filter(|(verdict, _)| verdict.status == "ok") {
-        let Some(rated) = Rated::of(verdict, unit, ratings) else { continue };
+        let Some(rated) = Rated::new(verdict, unit, ratings) else { continue };
         sums.add(verdict, &rated);
         n_segments += rated.n_segments;
         n_verdicts += 1;
@@ -245,20 +245,20 @@ pub fn means(reports: &[&SpanReport]) -> Vec<SpanMeans> {
         }
     }
     let of = |name: &&String| {
-        let own: Vec<&&SpanReport> = reports.iter().filter(|report| report.name == **name).collect();
+        let of_metric: Vec<&&SpanReport> = reports.iter().filter(|report| report.name == **name).collect();
         let mean = |pick: &dyn Fn(&SpanReport) -> f64| {
-            own.iter().map(|report| pick(report)).sum::<f64>() / own.len() as f64
+            of_metric.iter().map(|report| pick(report)).sum::<f64>() / of_metric.len() as f64
         };
         let scores = |pick: fn(&SpanReport) -> &PrecisionRecall| PrecisionRecall {
             precision: mean(&|report| pick(report).precision),
             recall: mean(&|report| pick(report).recall),
             f1: mean(&|report| pick(report).f1),
         };
-        let unit = own[0].errors.unit;
+        let unit = of_metric[0].errors.unit;
         SpanMeans {
             name: (*name).clone(),
-            pairs: own.len(),
-            unit: if own.iter().all(|report| report.errors.unit == unit) { unit } else { "mixed" },
+            pairs: of_metric.len(),
+            unit: if of_metric.iter().all(|report| report.errors.unit == unit) { unit } else { "mixed" },
             characters: BySide {
                 target: scores(|report| &report.characters.target),
                 source: scores(|report| &report.characters.source),

@@ -61,7 +61,7 @@ impl<'a> Placement<'a> {
     /// The name of a system in the test set.
     #[must_use]
     pub fn system<'n>(&'n self, name: &'n str) -> &'n str {
-        let find = |wanted: &str| self.systems.iter().find(|there| *there == wanted);
+        let find = |name: &str| self.systems.iter().find(|known| *known == name);
         find(name).or_else(|| find(&unspaced(name))).map_or(name, String::as_str)
     }
 }
@@ -87,8 +87,8 @@ pub fn placed(mut verdicts: Vec<Verdict>, testset: &TestSet) -> Vec<Verdict> {
 }
 
 /// True if a test set's document is that of a verdict, whose name may have white space.
-fn is_same(there: &str, doc: &str) -> bool {
-    there == doc || there == unspaced(doc)
+fn is_same(known: &str, doc: &str) -> bool {
+    known == doc || known == unspaced(doc)
 }
 
 /// A name with `_` for white space, as in score files and lists of documents.

@@ -37,10 +37,10 @@ fn mpp_equals_its_authors_package() {
             whole.add(&found);
             let Some(expected) = segments.get(idx) else { continue };
             let [precision, predicted, recall, gold] = numbers(expected)[..] else { panic!("four numbers") };
-            let what = format!("segment {idx} of case {nth}");
-            assert_eq!((found.predicted, found.gold), (predicted, gold), "{what}");
-            close(found.right_predicted, precision, 1e-12, &what);
-            close(found.found_gold, recall, 1e-12, &what);
+            let reason = format!("segment {idx} of case {nth}");
+            assert_eq!((found.predicted, found.gold), (predicted, gold), "{reason}");
+            close(found.right_predicted, precision, 1e-12, &reason);
+            close(found.found_gold, recall, 1e-12, &reason);
         }
         let score = whole.score();
         for (found, expected) in
@@ -81,7 +81,7 @@ fn agreement_of_annotators_equals_scipy() {
                 Annotator { name: idx.to_string(), scores: [("A".to_owned(), scores)].into() }
             })
             .collect();
-        let found = Several::of(&annotators);
+        let found = Several::new(&annotators);
         close(found.alpha.unwrap(), case["alpha"].as_f64().unwrap(), 1e-12, "alpha");
         let pairs = case["pairs"].as_array().unwrap();
         assert_eq!(found.pairs.len(), pairs.len());

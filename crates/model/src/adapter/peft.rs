@@ -146,13 +146,13 @@ fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Resul
     let module = |target: &Value| target.as_str()?.rsplit('.').next().and_then(Module::named);
     // A name that no decoder has matches nothing, as in PEFT.
     let named: BTreeSet<Module> = targets.iter().filter_map(module).collect();
-    let there: BTreeSet<Module> = layers.iter().flat_map(BTreeMap::keys).copied().collect();
-    if named == there {
+    let found: BTreeSet<Module> = layers.iter().flat_map(BTreeMap::keys).copied().collect();
+    if named == found {
         return Ok(());
     }
-    let there = there.into_iter().map(Module::name).collect::<Vec<_>>().join(", ");
+    let found = found.into_iter().map(Module::name).collect::<Vec<_>>().join(", ");
     let reason =
-        format!("`target_modules` is {}, but there are tensors of {there}", Value::from(targets.clone()));
+        format!("`target_modules` is {}, but there are tensors of {found}", Value::from(targets.clone()));
     Err(at.bad(reason, "settings and tensors are of different adapters; copy the adapter's folder again"))
 }
 
@@ -221,17 +221,17 @@ fn layers(
 /// The layer and the module of a tensor, with true for an A:
 /// `base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight`.
 fn place(name: &str) -> Option<(usize, Module, bool)> {
-    let (before, rest) = name.strip_prefix("base_model.model.")?.split_once("layers.")?;
+    let (before, tail) = name.strip_prefix("base_model.model.")?.split_once("layers.")?;
     // The language model of a checkpoint with several parts is one level down.
     if before.split('.').any(|part| !matches!(part, "" | "model" | "language_model")) {
         return None;
     }
-    let (layer, rest) = rest.split_once('.')?;
+    let (layer, tail) = tail.split_once('.')?;
     // `+0` and `00` are not names of layer 0: two tensors would be one layer's.
     let layer: usize = layer.parse().ok().filter(|n: &usize| *n < MAX_LAYERS && n.to_string() == layer)?;
-    let (module, is_a) = match rest.strip_suffix(".lora_A.weight") {
+    let (module, is_a) = match tail.strip_suffix(".lora_A.weight") {
         Some(module) => (module, true),
-        None => (rest.strip_suffix(".lora_B.weight")?, false),
+        None => (tail.strip_suffix(".lora_B.weight")?, false),
     };
     let module = Module::ALL.into_iter().find(|known| known.path() == module)?;
     Some((layer, module, is_a))

@@ -1,7 +1,7 @@
 //! [`Config`] from GGUF metadata: the readers that families share. It reads no tensor. An unsupported setting
 //! is rejected by name.
 
-use super::{Attention, Config, Rope, Scaling, Windows};
+use super::{Attention, Config, Rope, Scaling, ScoreHead, Windows};
 use crate::{
     Error,
     gguf::{Value, in_words, number, shown},
@@ -54,8 +54,9 @@ impl Schema {
         reader.check_keys()?;
         let eos = metadata.get("tokenizer.ggml.eos_token_id").and_then(whole);
         let stop_ids = eos.map(|id| id as u32).into_iter().collect();
-        let (vocab, tied) = (tensors.vocab, tensors.tied);
-        super::check(path, Config { vocab, tied, stop_ids, ..(self.config)(&reader)? })
+        let (vocab, score_head) = (tensors.vocab, reader.score_head()?);
+        let tied = score_head.is_none() && tensors.tied;
+        super::check(path, Config { vocab, tied, score_head, stop_ids, ..(self.config)(&reader)? })
     }
 }
 
@@ -113,6 +114,26 @@ impl Reader<'_> {
         })
     }
 
+    /// The score head of a file whose pooling type is `RANK`: one output for each label, one without labels.
+    /// llama.cpp applies a softmax to its outputs.
+    fn score_head(&self) -> Result<Option<ScoreHead>, Error> {
+        const RANK: usize = 4;
+        let key = "pooling_type";
+        match self.optional_size(key)? {
+            None | Some(0) => Ok(None),
+            Some(RANK) => {
+                let labels = match self.value("classifier.output_labels") {
+                    Some(Value::Array(labels)) => labels.len(),
+                    _ => 1,
+                };
+                Ok(Some(ScoreHead { n_outputs: labels, padding: None }))
+            }
+            Some(other) => {
+                Err(self.bad(key, format!("is {other}, which is not supported; {RANK} (rank) is")))
+            }
+        }
+    }
+
     /// Layers of the decoder. Layers that predict further tokens are counted among the file's.
     pub fn n_layers(&self) -> Result<usize, Error> {
         let n_blocks = self.size("block_count")?.saturating_sub(self.n_predicting()?);
@@ -133,19 +154,20 @@ impl Reader<'_> {
         })?;
         // Layers of DeltaNet have no heads of keys.
         let has_delta_net = self.value("ssm.group_count").is_some();
-        let of = |kind: bool| {
-            let sizes =
-                sizes.iter().zip(slides).filter(|(_, slides)| **slides == kind).map(|(size, _)| *size);
-            let mut sizes = sizes.filter(|size| !(has_delta_net && *size == 0));
-            let first = sizes.next().unwrap_or(n_heads);
-            if sizes.all(|size| size == first) {
+        let kv_heads_of = |is_sliding: bool| {
+            let layers = sizes.iter().zip(slides).filter(|(_, slides)| **slides == is_sliding);
+            let mut sizes = layers.map(|(size, _)| *size).filter(|size| !(has_delta_net && *size == 0));
+            let first = sizes.next();
+            if sizes.all(|size| Some(size) == first) {
                 return Ok(first);
             }
             let layers =
                 if slides.contains(&true) { "between layers of one type" } else { "from layer to layer" };
             Err(self.bad(key, format!("differs {layers}, which is not supported")))
         };
-        Ok([of(false)?, of(true)?])
+        // A kind without layers has the heads of the other one.
+        let (full, sliding) = (kv_heads_of(false)?, kv_heads_of(true)?);
+        Ok([full.or(sliding), sliding.or(full)].map(|kv_heads| kv_heads.unwrap_or(n_heads)))
     }
 
     /// Values of a head that are rotated. Heads of values are as wide as those of keys, but for latent attention.

@@ -239,10 +239,10 @@ impl<R: Read> Reader<R> {
     }
 
     /// Checks that the remaining bytes of the file can hold so many entries.
-    fn room(&self, what: &str, n: u64, least_bytes: u64) -> Result<(), String> {
+    fn room(&self, items: &str, n: u64, least_bytes: u64) -> Result<(), String> {
         let left = self.length.saturating_sub(self.at);
         if n.saturating_mul(least_bytes) > left {
-            return Err(format!("it counts {n} {what}, and {left} bytes are left of the file"));
+            return Err(format!("it counts {n} {items}, and {left} bytes are left of the file"));
         }
         Ok(())
     }

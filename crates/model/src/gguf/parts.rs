@@ -26,8 +26,8 @@ struct Name<'a> {
 impl<'a> Name<'a> {
     /// `None` for another name.
     fn of(path: &'a Path) -> Option<Self> {
-        let (rest, n_parts) = path.file_name()?.to_str()?.strip_suffix(".gguf")?.rsplit_once("-of-")?;
-        let (stem, part) = rest.rsplit_once('-')?;
+        let (stem, n_parts) = path.file_name()?.to_str()?.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+        let (stem, part) = stem.rsplit_once('-')?;
         let number = |digits: &str| {
             let is_number = digits.len() == 5 && digits.bytes().all(|b| b.is_ascii_digit());
             digits.parse().ok().filter(|n| is_number && *n > 0)

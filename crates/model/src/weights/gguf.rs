@@ -6,17 +6,18 @@ use std::{
 };
 
 use super::{
-    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, latent,
+    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, latent, score_head,
     unread::{self, Names},
 };
 use crate::{
     Error,
     config::{
-        MAX_LAYERS,
+        Config, MAX_LAYERS,
         gguf::{Schema, Tensors, tensors::UNUSED},
     },
     families,
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
+    score_head::BIAS,
 };
 
 /// Opens a GGUF file, or all parts of the model that it is a part of.
@@ -72,9 +73,10 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     hybrid::split(&config, &mut index);
     drop_predicting(&mut index, metadata, schema, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
+    score_head::check(&paths[0], &config, &mut index)?;
     unread::check(&paths[0], &config, (&maps, &names), is_read, &mut index)?;
     if schema.is_interleaved {
-        interleaved(&mut index, config.n_heads, config.full.n_kv_heads);
+        interleaved(&mut index, &config);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
     let remarks = remark.into_iter().collect();
@@ -166,7 +168,7 @@ fn is_read(name: &str) -> bool {
     let is_bias = name.ends_with("_proj.bias") && !name.contains(".experts.");
     is_bias
         || is_of_heads
-        || matches!(name, "rope_freqs.weight" | "lm_head.bias")
+        || matches!(name, "rope_freqs.weight" | "lm_head.bias" | BIAS)
         || name.ends_with(".linear_attn.decay")
 }
 
@@ -191,12 +193,12 @@ fn layer(name: &str) -> Option<usize> {
 }
 
 /// Marks q and k of a llama file, whose rotary halves are interleaved.
-fn interleaved(index: &mut BTreeMap<String, Entry>, n_heads: usize, n_kv_heads: usize) {
+fn interleaved(index: &mut BTreeMap<String, Entry>, config: &Config) {
     for (name, entry) in index {
         if name.contains("self_attn.q_proj.") {
-            entry.source = Source::Interleaved(n_heads);
-        } else if name.contains("self_attn.k_proj.") {
-            entry.source = Source::Interleaved(n_kv_heads);
+            entry.source = Source::Interleaved(config.n_heads);
+        } else if let (true, Some(layer)) = (name.contains("self_attn.k_proj."), layer(name)) {
+            entry.source = Source::Interleaved(config.attention_of(layer).n_kv_heads);
         }
     }
 }

@@ -13,6 +13,7 @@ pub use blocks::blocks;
 use crate::{
     Config,
     config::{Attention, DeltaNet, Latent},
+    score_head,
 };
 
 /// Parameters of one tensor's seeded numbers.
@@ -44,9 +45,10 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         [
             (true, "model.embed_tokens.weight", embeddings.clone()),
             (true, "model.norm.weight", vec![c.hidden]),
-            (!c.tied, "lm_head.weight", embeddings),
+            (!c.tied && c.score_head.is_none(), "lm_head.weight", embeddings),
         ],
     );
+    all.extend(c.score_head.map(|head| (score_head::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
     for i in 0..c.n_layers {
         let layer = format!("model.layers.{i}.");
         all.extend(present(&layer, norms(c, i)));
@@ -62,7 +64,7 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// Whether a tensor is present, its name and its shape.
+/// Presence in the model, name and shape of a tensor.
 type Part = (bool, &'static str, Vec<usize>);
 
 fn present<const N: usize>(prefix: &str, parts: [Part; N]) -> Vec<(String, Vec<usize>)> {

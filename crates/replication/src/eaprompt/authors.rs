@@ -56,12 +56,12 @@ pub fn read_authors(text: &str, demo: Demo, with_references: bool) -> Result<Vec
 
 /// Source, reference (empty without one) and translation of an example.
 fn cut(texts: &str, with_reference: bool) -> Option<[&str; 3]> {
-    let rest = texts.strip_prefix("Source: ")?;
+    let tail = texts.strip_prefix("Source: ")?;
     if !with_reference {
-        return rest.split_once("\nTranslation: ").map(|(source, target)| [source, "", target]);
+        return tail.split_once("\nTranslation: ").map(|(source, target)| [source, "", target]);
     }
-    let (source, rest) = rest.split_once("\nReference: ")?;
-    let (reference, target) = rest.split_once("\nTranslation: ")?;
+    let (source, tail) = tail.split_once("\nReference: ")?;
+    let (reference, target) = tail.split_once("\nTranslation: ")?;
     Some([source, reference, target])
 }
 
@@ -72,23 +72,23 @@ fn cut(texts: &str, with_reference: bool) -> Option<[&str; 3]> {
 fn constants(text: &str) -> Result<BTreeMap<String, String>, String> {
     let text = text.replace("\r\n", "\n");
     let mut constants = BTreeMap::new();
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let line = rest.split('\n').next().unwrap_or_default();
+    let mut tail = text.as_str();
+    while !tail.is_empty() {
+        let line = tail.split('\n').next().unwrap_or_default();
         let (name, value) = line.split_once(" = ").unwrap_or(("", line));
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
         let start = if is_name { value } else { line };
         if !start.starts_with(['"', '\'']) {
-            rest = rest.get(line.len() + 1..).unwrap_or_default();
+            tail = tail.get(line.len() + 1..).unwrap_or_default();
             continue;
         }
         // A string without a name, such as the file's own description, is skipped whole.
         let from = line.len() - start.len();
-        let (value, behind) = string(&rest[from..]).map_err(|why| match name {
+        let (value, behind) = string(&tail[from..]).map_err(|why| match name {
             "" => why.to_owned(),
             name => format!("the constant `{name}` {why}"),
         })?;
-        rest = behind.split_once('\n').map_or("", |(_, rest)| rest);
+        tail = behind.split_once('\n').map_or("", |(_, tail)| tail);
         if is_name {
             constants.insert(name.to_owned(), value);
         }

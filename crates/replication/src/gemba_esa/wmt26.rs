@@ -210,13 +210,13 @@ fn read_score(text: &str) -> Option<f64> {
     let is_score = |score: &f64| (0.0..=100.0).contains(score);
     let inner = FENCE.replace(&text, "");
     let inner = reading::strip(reading::strip(&inner).strip_suffix("```").unwrap_or(&inner));
-    let said = serde_json::from_str::<Value>(inner).ok().and_then(|value| match value.get("score")? {
+    let score = serde_json::from_str::<Value>(inner).ok().and_then(|value| match value.get("score")? {
         Value::Number(number) => number.as_f64(),
         Value::String(number) => parse_float(number),
         Value::Bool(is_one) => Some(f64::from(u8::from(*is_one))),
         _ => None,
     });
-    said.filter(is_score).or_else(|| {
+    score.filter(is_score).or_else(|| {
         let numbers: Vec<f64> = NUMBER.find_iter(&text).filter_map(|n| parse_float(n.as_str())).collect();
         numbers.into_iter().rev().find(is_score)
     })

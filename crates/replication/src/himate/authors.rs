@@ -9,9 +9,9 @@ use tribunal_core::segment::Segment;
 use tribunal_judges::{himate::N_SUBTYPES, setup};
 
 /// The error for missing files, with the repository that has them.
-fn not_at_hand(what: String) -> setup::Error {
+fn not_at_hand(file: String) -> setup::Error {
     setup::Error::AuthorsPrompts {
-        what,
+        what: file,
         repository: "https://github.com/nlp2ct-shijie/HiMATE",
         folder: "HiMATE",
     }

@@ -12,9 +12,9 @@ use tribunal_judges::{
 };
 
 /// The error for missing files, with the repository that has them.
-fn not_at_hand(what: String) -> setup::Error {
+fn not_at_hand(file: String) -> setup::Error {
     setup::Error::AuthorsPrompts {
-        what,
+        what: file,
         repository: "https://github.com/SU-JIAYUAN/M-MAD",
         folder: "M-MAD/code",
     }

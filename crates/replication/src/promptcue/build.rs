@@ -71,13 +71,13 @@ pub fn build(rated: &[Rated], plan: &Plan) -> Result<Built, Error> {
         Set::Gen | Set::Mis => marked_set(rated, plan, &mut random),
     };
     if cues.is_empty() {
-        let what = if plan.set == Set::Ptb {
+        let reason = if plan.set == Set::Ptb {
             "without an error, of five words or more"
         } else {
             "with such an error"
         };
         return Err(Error::Unsuitable(format!(
-            "no translation {what} is among the {} rated ones",
+            "no translation {reason} is among the {} rated ones",
             rated.len()
         )));
     }
@@ -117,9 +117,9 @@ fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
     // Two systems may have the same translation, and a rater may have given one span two labels.
     let mut seen = BTreeSet::new();
     for (label, severity) in plan.set.cells() {
-        let mut here = candidates.remove(&(label, severity)).unwrap_or_default();
-        random.shuffle(&mut here);
-        let drawn = here
+        let mut group = candidates.remove(&(label, severity)).unwrap_or_default();
+        random.shuffle(&mut group);
+        let drawn = group
             .into_iter()
             .filter_map(|(rated, error)| marked(rated, error, [label, severity], plan))
             .filter(|cue| seen.insert((cue.source.clone(), cue.target.clone())));

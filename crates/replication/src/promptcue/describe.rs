@@ -30,7 +30,7 @@ pub struct Length {
 }
 
 impl Length {
-    fn of(lengths: &[usize]) -> Self {
+    fn new(lengths: &[usize]) -> Self {
         Self {
             mean: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
             min: lengths.iter().copied().min().unwrap_or(0),
@@ -54,7 +54,7 @@ impl Length {
 #[must_use]
 pub fn describe(cues: &[Cue]) -> Description {
     let bare = |text: &str| text.replace("<v>", "").replace("</v>", "");
-    let lengths = |length: &dyn Fn(&Cue) -> usize| Length::of(&cues.iter().map(length).collect::<Vec<_>>());
+    let lengths = |length: &dyn Fn(&Cue) -> usize| Length::new(&cues.iter().map(length).collect::<Vec<_>>());
     let count = |label: fn(&Cue) -> &str| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for cue in cues {

@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> Result<Vec<Cue>, Error> {
     let is_csv = path.extension().is_some_and(|extension| extension == "csv");
     let rows = if is_csv { csv_rows(&text) } else { jsonl_rows(&text) };
     let row = |(line, row): (usize, Result<Cue, String>)| {
-        row.and_then(labelled).map_err(|what| line_error(path, line, what))
+        row.and_then(labelled).map_err(|reason| line_error(path, line, reason))
     };
     let cues: Vec<Cue> = rows.into_iter().map(row).collect::<Result<_, _>>()?;
     if cues.is_empty() {

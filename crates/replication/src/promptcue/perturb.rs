@@ -41,7 +41,7 @@ pub(super) fn pairs(perfect: &[&Rated], n: usize, plan: &Plan, random: &mut Pcg6
     let mut seen = BTreeSet::new();
     let distinct = perfect.iter().filter(|rated| seen.insert((rated.source, rated.target)));
     let mut sentences: Vec<(&Rated, Words)> =
-        distinct.map(|rated| (*rated, Words::of(rated.target))).collect();
+        distinct.map(|rated| (*rated, Words::parse(rated.target))).collect();
     sentences.retain(|(_, words)| replaced_words(words.len()).is_some());
     random.shuffle(&mut sentences);
     let drawn = sentences.iter().filter_map(|sentence| pair(sentence, &sentences, plan, random));
@@ -56,11 +56,11 @@ fn pair(
 ) -> Option<[Cue; 2]> {
     let (rated, words) = sentence;
     let length = replaced_words(words.len())?;
-    let own = random.below(words.len() - length + 1);
+    let start = random.below(words.len() - length + 1);
     let swapped = random.below(words.len() - length + 1);
     let phrase = foreign_phrase(sentence, words.phrase(swapped, length), length, others, random)?;
     Some([
-        cue(rated, marked(words, own, length, words.phrase(own, length)), [NO_ERROR, NO_ERROR], plan),
+        cue(rated, marked(words, start, length, words.phrase(start, length)), [NO_ERROR, NO_ERROR], plan),
         cue(rated, marked(words, swapped, length, phrase), ["mistranslation", "major"], plan),
     ])
 }

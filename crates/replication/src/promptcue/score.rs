@@ -101,7 +101,7 @@ pub fn scenario_threshold(scenario: &str) -> Result<Option<u32>, Error> {
 /// have, or recorded labels that are requested but missing.
 pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result<Report, Error> {
     let scale = scenario_threshold(&options.scenario)?;
-    let threshold = scale.map(|own| options.threshold.unwrap_or(own));
+    let threshold = scale.map(|scale_threshold| options.threshold.unwrap_or(scale_threshold));
     let pairs = pair_up(cues, answers)?;
     let realigned = realigned(cues, answers);
     let named =
@@ -216,8 +216,8 @@ fn read_answer(
         return Ok(find(review, &cue.error_span, threshold));
     }
     if answer.category.is_none() && answer.severity.is_none() {
-        let what = format!("no labels are recorded beside answer `{}`", answer.id);
-        return Err(Error::Advised { what, advice: Advice::ReadAnswers });
+        let reason = format!("no labels are recorded beside answer `{}`", answer.id);
+        return Err(Error::Advised { reason, advice: Advice::ReadAnswers });
     }
     let mut severity = labels::recorded(answer.severity.as_deref());
     if let (Some(threshold), "major" | "minor", Some(points)) =
@@ -252,8 +252,8 @@ fn search(pairs: &[(&Cue, &Answer)], gold: &[String], found: &[SpanLabels]) -> O
 fn collapsed(gold: &[String], predicted: &[String]) -> Vec<String> {
     let two_way = gold.iter().all(|label| label == "mistranslation" || label == NO_ERROR);
     let one = |label: &String| {
-        let kept = !two_way || label == "mistranslation" || label == NO_ERROR;
-        if kept { label.clone() } else { "other".to_owned() }
+        let is_counted = !two_way || label == "mistranslation" || label == NO_ERROR;
+        if is_counted { label.clone() } else { "other".to_owned() }
     };
     predicted.iter().map(one).collect()
 }
@@ -298,7 +298,7 @@ pub fn agreement(gold: &[String], predicted: &[String], shown: &[String]) -> Agr
 
 /// Of the predictions of a label, the share that is right; recall with the sides exchanged.
 fn precision(gold: &[String], predicted: &[String], label: &str) -> Option<f64> {
-    let said = predicted.iter().filter(|p| *p == label).count();
+    let n_predicted = predicted.iter().filter(|p| *p == label).count();
     let right = gold.iter().zip(predicted).filter(|(g, p)| *p == label && *g == label).count();
-    (said > 0).then(|| right as f64 / said as f64)
+    (n_predicted > 0).then(|| right as f64 / n_predicted as f64)
 }

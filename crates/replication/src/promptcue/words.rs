@@ -21,11 +21,11 @@ impl<'a> Words<'a> {
     ///
     /// ```
     /// use tribunal_replication::promptcue::words::Words;
-    /// assert_eq!(Words::of("It cost $5, or so.").len(), 5);
-    /// assert_eq!(Words::of("他说，这里很好。").phrase(0, 2), "他说，");
+    /// assert_eq!(Words::parse("It cost $5, or so.").len(), 5);
+    /// assert_eq!(Words::parse("他说，这里很好。").phrase(0, 2), "他说，");
     /// ```
     #[must_use]
-    pub fn of(text: &'a str) -> Self {
+    pub fn parse(text: &'a str) -> Self {
         let mut sentence = Self { text, ranges: Vec::new(), is_spaced: true };
         for run in runs(text) {
             if text[run.clone()].chars().any(writes_no_spaces) {
@@ -132,7 +132,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str], is_spaced: bool) {
-        let words = Words::of(text);
+        let words = Words::parse(text);
         let found: Vec<&str> = (0..words.len()).map(|i| words.phrase(i, 1)).collect();
         assert_eq!((&found[..], words.is_spaced()), (expected, is_spaced), "{text}");
     }
@@ -153,7 +153,7 @@ mod tests {
     fn nothing_is_lost_around_a_phrase() {
         for text in ["a b  c d", "他在北京工作。", "使用 -x 选项（GCC）", "ฉันรัก ภาษาไทย"]
         {
-            let words = Words::of(text);
+            let words = Words::parse(text);
             for start in 0..words.len() {
                 for length in 1..=words.len() - start {
                     let (before, after) = words.around(start, length);

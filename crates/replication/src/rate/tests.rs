@@ -16,7 +16,7 @@ fn every_calibration_prints_as_the_authors_program_prints_it() {
     for anchor in anchors {
         for (first, second) in winners.iter().flat_map(|first| winners.map(|second| (*first, second))) {
             for tentative in [0.0, 1.0, 2.0, 2.5, 3.0, 4.0] {
-                let told = judge.calibrate(Outcome::of(first, second), tentative, anchor).unwrap();
+                let told = judge.calibrate(Outcome::between(first, second), tentative, anchor).unwrap();
                 writeln!(table, "{}", repr(&told)).unwrap();
             }
         }

@@ -82,8 +82,8 @@ pub fn text(pair: &JudgeComparison) -> String {
         ("translations of a source in the same order", found.same_order.err()),
         ("Spearman of systems", found.systems.spearman.err()),
     ];
-    for (what, why) in undefined {
-        lines.extend(why.map(|why| format!("{what}: no value: {}", in_words(why))));
+    for (subject, why) in undefined {
+        lines.extend(why.map(|why| format!("{subject}: no value: {}", in_words(why))));
     }
     if found.n_left_out > 0 {
         let n = found.n_left_out;

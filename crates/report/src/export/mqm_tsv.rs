@@ -150,8 +150,8 @@ fn texts(record: &Record, error: Option<&ErrorSpan>) -> [String; 2] {
     if let Some((error, (start, end))) = error.and_then(|error| Some((error, marked(error)?))) {
         let text = if error.side == Side::Source { &mut source } else { &mut target };
         let byte = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-        let (before, rest) = text.split_at(byte(start));
-        let (inside, after) = rest.split_at(byte(end) - before.len());
+        let (before, tail) = text.split_at(byte(start));
+        let (inside, after) = tail.split_at(byte(end) - before.len());
         *text = [before, MARKS[0], inside, MARKS[1], after].concat();
     }
     [source, target]

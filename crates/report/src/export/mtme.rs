@@ -55,12 +55,12 @@ pub fn export(job: &Job<'_>) -> Result<Export, Error> {
 }
 
 /// A dot, a hyphen or a slash would be read as another part of the file's name.
-fn check_name(name: &str, what: &'static str, also: &str) -> Result<(), Error> {
+fn check_name(name: &str, noun: &'static str, also: &str) -> Result<(), Error> {
     let fits = |c: char| c.is_alphanumeric() || also.contains(c);
     if !name.is_empty() && name.chars().all(fits) {
         return Ok(());
     }
-    Err(Error::Name { name: name.into(), what })
+    Err(Error::Name { name: name.into(), noun })
 }
 
 fn add<'a>(columns: &mut Columns<'a>, systems: &mut Names, record: &'a Record) -> Result<(), Error> {

@@ -12,7 +12,7 @@ const LISTED: usize = 5;
 /// The names of one kind as a format writes them.
 pub struct Names {
     /// `system`, `document`.
-    what: &'static str,
+    noun: &'static str,
     /// A name as the format can hold it.
     hold: fn(&str) -> String,
     /// The names by what is written.
@@ -20,8 +20,8 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn new(what: &'static str, hold: fn(&str) -> String) -> Self {
-        Self { what, hold, written: BTreeMap::new() }
+    pub fn new(noun: &'static str, hold: fn(&str) -> String) -> Self {
+        Self { noun, hold, written: BTreeMap::new() }
     }
 
     /// The name as written.
@@ -30,11 +30,11 @@ impl Names {
     /// [`Error::Names`] where another name is written alike.
     pub fn written(&mut self, name: &str) -> Result<String, Error> {
         let written = (self.hold)(name);
-        let there = self.written.entry(written.clone()).or_insert_with(|| name.to_owned());
-        if there == name {
+        let first = self.written.entry(written.clone()).or_insert_with(|| name.to_owned());
+        if first == name {
             return Ok(written);
         }
-        Err(Error::Names { what: self.what, first: there.clone(), second: name.to_owned(), written })
+        Err(Error::Names { noun: self.noun, first: first.clone(), second: name.to_owned(), written })
     }
 
     /// Notes on changed names, with the reason.
@@ -43,13 +43,13 @@ impl Names {
         let mut notes: Vec<String> = changed
             .iter()
             .take(LISTED)
-            .map(|(written, name)| format!("the {} {name:?} is written as {written:?}: {why}", self.what))
+            .map(|(written, name)| format!("the {} {name:?} is written as {written:?}: {why}", self.noun))
             .collect();
         if changed.len() > LISTED {
             notes.push(format!(
                 "{} more names of a {} are changed like this",
                 changed.len() - LISTED,
-                self.what
+                self.noun
             ));
         }
         notes

@@ -119,6 +119,7 @@ fn columns() -> Vec<Column> {
         Column("severity", ErrorText(|e| Some(e.severity.name()))),
         Column("weight", ErrorNumber(|e| Some(e.weight))),
         Column("explanation", ErrorText(|e| e.explanation.as_deref())),
+        Column("suggestion", ErrorText(|e| e.suggestion.as_deref())),
         Column("confidence", ErrorNumber(|e| e.confidence)),
         Column("ambiguous", ErrorTruth(|e| e.ambiguous)),
     ]

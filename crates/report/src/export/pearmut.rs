@@ -169,8 +169,8 @@ impl Losses {
                 "Pearmut takes {} for a picture or a sound, by its first tag, and shows no errors on it",
             ),
         ];
-        let said = counts.into_iter().filter(|(n, ..)| *n > 0);
-        said.map(|(n, what, text)| text.replace("{}", &counted(n, what))).collect()
+        let counted_notes = counts.into_iter().filter(|(n, ..)| *n > 0);
+        counted_notes.map(|(n, noun, text)| text.replace("{}", &counted(n, noun))).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::{Error, Origin, Rows, counted, put};
 use crate::{
-    cells::{Formulas, is_formula},
+    cells::{is_formula, quoted},
     number,
     plain::{plain, plain_json},
     run::Record,
@@ -16,27 +16,26 @@ pub const HEADER: &str = "system doc segment seg src_lang tgt_lang source hypoth
                           interval_low interval_high status reason warning n_errors errors signature";
 
 /// All verdicts, with control characters shown. Missing values are empty.
-pub fn csv(records: &[Record], origin: Origin<'_>) -> Result<Vec<u8>, Error> {
+pub fn csv(records: &[Record], signature: Option<&str>) -> Result<Vec<u8>, Error> {
     let shown = |(name, cell): (&str, String)| match name {
         "errors" => plain_json(&cell).into_owned(),
         _ => plain(&cell).into_owned(),
     };
-    let cells = |record| HEADER.split(' ').zip(row(record, origin.signature)).map(shown).collect();
-    let rows = records.iter().map(|record| origin.formulas.row(cells(record)));
-    write(&std::iter::once(Ok(header())).chain(rows).collect::<Result<Vec<_>, _>>()?)
+    let cells = |record| HEADER.split(' ').zip(row(record, signature)).map(shown).collect();
+    let rows = records.iter().map(|record| quoted(cells(record)));
+    write(&std::iter::once(header()).chain(rows).collect::<Vec<_>>())
 }
 
 /// The verdicts as they are, one by one.
 pub struct Csv {
     signature: Option<String>,
-    formulas: Formulas,
-    quoted: usize,
+    n_quoted: usize,
 }
 
 impl Csv {
     pub fn new(origin: Origin<'_>) -> Self {
         let signature = origin.signature.map(str::to_owned);
-        Self { signature, formulas: origin.formulas, quoted: 0 }
+        Self { signature, n_quoted: 0 }
     }
 }
 
@@ -47,18 +46,17 @@ impl Rows for Csv {
 
     fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
         let row = row(record, self.signature.as_deref());
-        self.quoted += row.iter().filter(|cell| is_formula(cell)).count();
-        put("CSV", out, &write(&[self.formulas.row(row)?])?)
+        self.n_quoted += row.iter().filter(|cell| is_formula(cell)).count();
+        put("CSV", out, &write(&[quoted(row)])?)
     }
 
     fn finish(self: Box<Self>, _: &mut dyn Write) -> Result<Vec<String>, Error> {
-        if self.quoted == 0 || self.formulas == Formulas::Keep {
+        if self.n_quoted == 0 {
             return Ok(Vec::new());
         }
         Ok(vec![format!(
-            "an apostrophe stands before {}, which a spreadsheet would run as a formula; hint: `--formulas keep` leaves it \
-             out, for programs",
-            counted(self.quoted, "cell")
+            "an apostrophe stands before {}, which a spreadsheet would run as a formula; hint: Parquet has none",
+            counted(self.n_quoted, "cell")
         )])
     }
 }

@@ -26,8 +26,8 @@ pub fn test_sets(dir: &Path, run: &Path, records: &[Record]) -> Result<Vec<TestS
         }
         let languages = (&record.src_lang, &record.tgt_lang);
         let testset = meta::testset::TestSet::of_languages(dir, languages, &pair)?;
-        let own = records.iter().filter(|r| (&r.src_lang, &r.tgt_lang) == languages).cloned();
-        units::check(run, &verdicts::placed(as_verdicts(&own.collect::<Vec<_>>()), &testset), &testset)?;
+        let of_pair = records.iter().filter(|r| (&r.src_lang, &r.tgt_lang) == languages).cloned();
+        units::check(run, &verdicts::placed(as_verdicts(&of_pair.collect::<Vec<_>>()), &testset), &testset)?;
         let domains = testset.places.iter().map(|place| place.domain.clone()).collect();
         sets.push(TestSet { pair, lp: testset.lp.clone(), domains, files: testset });
     }
@@ -39,9 +39,9 @@ pub fn test_sets(dir: &Path, run: &Path, records: &[Record]) -> Result<Vec<TestS
 pub fn placed(mut records: Vec<Record>, sets: &[TestSet]) -> Vec<Record> {
     for set in sets {
         let is_own = |record: &Record| record.pair() == set.pair;
-        let own = records.iter().filter(|record| is_own(record));
+        let of_pair = records.iter().filter(|record| is_own(record));
         let segs = |record: &Record| record.seg.iter().chain(&record.segs).copied().collect::<Vec<_>>();
-        let units = own.flat_map(|record| segs(record).into_iter().map(|seg| (record.doc.clone(), seg)));
+        let units = of_pair.flat_map(|record| segs(record).into_iter().map(|seg| (record.doc.clone(), seg)));
         let units = units.collect::<Vec<_>>();
         let units = units.iter().map(|(doc, seg)| (doc.as_str(), *seg));
         let placement = Placement::new(&set.files.systems, &set.files.places, &units);

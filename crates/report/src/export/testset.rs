@@ -164,17 +164,17 @@ fn of_annotation(segment: &Segment, sets: &mut BTreeMap<String, Set>) {
 fn of_raters(versions: &[Record], sets: &mut BTreeMap<String, Set>) {
     for (lp, set) in sets {
         let mut documents: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut own: Vec<&Record> =
+        let mut of_pair: Vec<&Record> =
             versions.iter().filter(|record| record.seg.is_some() && record.pair() == *lp).collect();
-        for record in &own {
+        for record in &of_pair {
             let n = documents.len();
             documents.entry(&record.doc).or_insert(n);
         }
-        own.sort_by_key(|record| (documents[record.doc.as_str()], record.seg));
-        for record in &own {
+        of_pair.sort_by_key(|record| (documents[record.doc.as_str()], record.seg));
+        for record in &of_pair {
             set.add((record.doc.clone(), record.seg.unwrap_or_default()), &record.source);
         }
-        for record in &own {
+        for record in &of_pair {
             let idx = set.index[&(record.doc.clone(), record.seg.unwrap_or_default())];
             set.translate(&record.system, idx, &record.hypothesis);
         }
@@ -263,8 +263,9 @@ fn scores(
         for score in column {
             let _ = writeln!(seg, "{written}\t{}", score_text(*score));
         }
-        let given: Vec<f64> = column.iter().copied().flatten().collect();
-        let mean = (!given.is_empty()).then(|| given.iter().sum::<f64>() / given.len() as f64);
+        let known_scores: Vec<f64> = column.iter().copied().flatten().collect();
+        let mean =
+            (!known_scores.is_empty()).then(|| known_scores.iter().sum::<f64>() / known_scores.len() as f64);
         let _ = writeln!(sys, "{written}\t{}", score_text(mean));
     }
     for (level, text) in [("seg", seg), ("sys", sys)] {

@@ -99,8 +99,8 @@ impl Wmt26 {
             return Err(self.unknown(key, system));
         }
         let mut line = json!({ "item_id": item.item_id });
-        let wanted = [self.marks, self.scale.is_some(), self.scale.is_some() && !self.has_references];
-        for ((name, task), _) in TASKS.iter().zip(tasks).zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
+        let is_written = [self.marks, self.scale.is_some(), self.scale.is_some() && !self.has_references];
+        for ((name, task), _) in TASKS.iter().zip(tasks).zip(is_written).filter(|(_, is_wanted)| *is_wanted) {
             line[name] = Value::Object(task);
         }
         Ok(Some(line))
@@ -116,7 +116,9 @@ impl Rows for Wmt26 {
         let (system, doc) = (record.system.clone(), record.doc.clone());
         let Some(seg) = record.seg else { return Err(Error::Document { system, doc }) };
         let key = (record.pair(), doc, seg);
-        let Some(prediction) = Prediction::of(record, self.scale, &mut self.losses) else { return Ok(()) };
+        let Some(prediction) = Prediction::from_record(record, self.scale, &mut self.losses) else {
+            return Ok(());
+        };
         self.predictions.entry(key).or_default().insert(system, prediction);
         Ok(())
     }

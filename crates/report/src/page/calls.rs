@@ -66,10 +66,10 @@ impl Conversations {
         for line in calls::read(dir)? {
             let line = line?;
             let Some(content) = &line.content else { continue };
-            let own = data.place(&line.system, &line.doc, line.seg);
+            let position = data.place(&line.system, &line.doc, line.seg);
             // A question about a whole group stands behind the verdicts on all of its units.
-            let places = match (line.seg, own) {
-                (_, Some(own)) => BTreeSet::from([own]),
+            let places = match (line.seg, position) {
+                (_, Some(position)) => BTreeSet::from([position]),
                 (None, None) => groups.get(&line.group).cloned().unwrap_or_default(),
                 (Some(_), None) => BTreeSet::new(),
             };

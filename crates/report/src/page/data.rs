@@ -69,6 +69,8 @@ struct Mark<'a> {
     severity: usize,
     weight: f64,
     explanation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<&'a str>,
     confidence: Option<f64>,
     times: usize,
 }
@@ -108,8 +110,9 @@ impl<'a> Data<'a> {
         };
         // Systems stand in the order of the input if a judge's run has one.
         let records = judges.iter().flat_map(|judge| &judge.records);
-        let there: BTreeSet<&String> = records.map(|record| &record.system).collect();
-        for system in judges.iter().flat_map(|judge| &judge.systems).filter(|system| there.contains(system)) {
+        let systems: BTreeSet<&String> = records.map(|record| &record.system).collect();
+        for system in judges.iter().flat_map(|judge| &judge.systems).filter(|system| systems.contains(system))
+        {
             data.systems.number(system.clone());
         }
         let mut rows: HashMap<_, usize> = HashMap::new();
@@ -195,6 +198,7 @@ impl<'a> Data<'a> {
             severity: Severity::ALL.iter().position(|severity| *severity == error.severity).unwrap_or(0),
             weight: error.weight,
             explanation: error.explanation.as_deref(),
+            suggestion: error.suggestion.as_deref(),
             confidence: error.confidence,
             times: error.times,
         }

@@ -102,6 +102,7 @@ function described(error, data) {
   if (error.times > 1) parts.push(el("span", { class: "soft" }, ` (named ${error.times} times)`));
   if (error.confidence !== null) parts.push(el("span", { class: "soft" }, ` confidence ${number(error.confidence)}`));
   if (error.explanation) parts.push(el("p", { class: "small text", dir: "auto" }, error.explanation));
+  if (error.suggestion) parts.push(el("p", { class: "small text", dir: "auto" }, "suggestion: ", error.suggestion));
   return parts;
 }
 

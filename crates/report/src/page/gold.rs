@@ -32,11 +32,11 @@ pub struct Gold {
 pub fn records(
     dir: &Path,
     (src, tgt): (&Lang, &Lang),
-    given: &str,
+    lp: &str,
     gold: &str,
     judged: &[Record],
 ) -> Result<Gold, Error> {
-    let testset = TestSet::of_languages(dir, (src, tgt), given)?;
+    let testset = TestSet::of_languages(dir, (src, tgt), lp)?;
     let dir = dir.display();
     let Some(scores) = testset.human(gold)?.segments else {
         return unsuitable(format!(

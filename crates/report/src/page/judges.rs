@@ -25,7 +25,7 @@ pub struct Statistics<'a> {
 impl Judge {
     /// Verdicts with their statistics, and the noun for their units, without facts about the judge.
     #[must_use]
-    pub fn of(name: String, records: Vec<Record>, noun: &'static str, how: Statistics<'_>) -> Self {
+    pub fn new(name: String, records: Vec<Record>, noun: &'static str, how: Statistics<'_>) -> Self {
         let slices = statistics::slices(&records, how.domains, how.resamples, how.seed);
         Self {
             name,

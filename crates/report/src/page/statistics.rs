@@ -55,24 +55,24 @@ type Scores<'a> = BTreeMap<Unit<'a>, f64>;
 
 /// Over the units that every system has a score on; over each system's own where there is no such unit.
 fn of(pair: &(String, String), records: &[Record], resamples: usize, seed: u64) -> Slice {
-    let mut own: BTreeMap<&str, Scores<'_>> = BTreeMap::new();
+    let mut by_system: BTreeMap<&str, Scores<'_>> = BTreeMap::new();
     for record in records {
         let unit = (record.pair(), record.doc.as_str(), record.seg);
-        let scores = own.entry(&record.system).or_default();
+        let scores = by_system.entry(&record.system).or_default();
         if let Some(score) = record.score {
             scores.insert(unit, score);
         }
     }
-    let scored = || own.values().filter(|scores| !scores.is_empty());
+    let scored = || by_system.values().filter(|scores| !scores.is_empty());
     let mut shared: BTreeSet<&Unit<'_>> = scored().next().into_iter().flat_map(BTreeMap::keys).collect();
     for scores in scored() {
         shared.retain(|unit| scores.contains_key(*unit));
     }
     let common = Some(shared.len()).filter(|n| *n > 0);
-    let compared: BTreeMap<&str, Scores<'_>> = (own.iter())
+    let compared: BTreeMap<&str, Scores<'_>> = (by_system.iter())
         .map(|(system, scores)| {
-            let kept = scores.iter().filter(|(unit, _)| common.is_none() || shared.contains(unit));
-            (*system, kept.map(|(unit, score)| (unit.clone(), *score)).collect())
+            let compared = scores.iter().filter(|(unit, _)| common.is_none() || shared.contains(unit));
+            (*system, compared.map(|(unit, score)| (unit.clone(), *score)).collect())
         })
         .collect();
     let are_compared = compared.len() <= MAX_COMPARED;

@@ -27,8 +27,8 @@ pub fn annotators(of: &Of<Annotators>) -> Vec<(String, Table)> {
             Standing::NotCompared => "-",
         };
         let cells = [member.name.clone(), member.rated.to_string(), number(member.mean)];
-        let rest = [member.shared.to_string(), value(&member.with_others), standing.to_owned()];
-        members.row(cells.into_iter().chain(rest));
+        let statistics = [member.shared.to_string(), value(&member.with_others), standing.to_owned()];
+        members.row(cells.into_iter().chain(statistics));
     }
     let mut pairs = Table::headed("first | second | shared translations | r | tau-b | p (one-sided)");
     for pair in &several.pairs {
@@ -57,7 +57,7 @@ pub fn error_free(rows: &[Of<Result<ErrorFree, Undefined>>]) -> (String, Table) 
         "metric | pair | translations | error-free | MCC | precision | recall | in-sample MCC | above | MCC of no span | MCC of no span and 85",
     );
     for of in rows {
-        let rest: Vec<String> = match &of.found {
+        let cells: Vec<String> = match &of.found {
             Err(why) => vec![why.to_string()],
             Ok(found) => {
                 let above = found.threshold.map_or_else(|| "all".into(), |above| format!("{above:.3}"));
@@ -68,7 +68,7 @@ pub fn error_free(rows: &[Of<Result<ErrorFree, Undefined>>]) -> (String, Table) 
                 counts.into_iter().chain(shares).chain([above]).chain(by_spans).collect()
             }
         };
-        table.row([of.name.clone(), of.lp.clone()].into_iter().chain(rest));
+        table.row([of.name.clone(), of.lp.clone()].into_iter().chain(cells));
     }
     let title = "error-free segments: MCC of the decision, at the threshold of other documents";
     let is_by_scores =

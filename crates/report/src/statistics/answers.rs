@@ -57,7 +57,7 @@ impl Answers {
     ///
     /// # Errors
     /// Folders whose verdicts or calls cannot be read.
-    pub fn of(runs: &[(String, PathBuf)]) -> Result<Vec<Self>, Error> {
+    pub fn from_runs(runs: &[(String, PathBuf)]) -> Result<Vec<Self>, Error> {
         let runs: Vec<Run> =
             runs.iter().map(|(name, path)| Run::read(name, path)).collect::<Result<_, _>>()?;
         let by_segment: Vec<_> = runs
@@ -152,12 +152,12 @@ pub fn table(runs: &[Answers]) -> Table {
     };
     for run in runs {
         let name = [run.name.clone(), run.unit.to_owned()];
-        let rest = [run.spans.to_string(), or_dash(run.unique), or_dash(run.seconds), or_dash(run.speed())];
-        table.row(name.into_iter().chain(lengths(run.found.as_ref())).chain(rest));
+        let cells = [run.spans.to_string(), or_dash(run.unique), or_dash(run.seconds), or_dash(run.speed())];
+        table.row(name.into_iter().chain(lengths(run.found.as_ref())).chain(cells));
         for (other, found) in &run.by_segment {
             let name = [format!("{other}, joined as in {}", run.name), run.unit.to_owned()];
-            let rest = std::array::from_fn::<_, 4, _>(|_| String::new());
-            table.row(name.into_iter().chain(lengths(Some(found))).chain(rest));
+            let cells = std::array::from_fn::<_, 4, _>(|_| String::new());
+            table.row(name.into_iter().chain(lengths(Some(found))).chain(cells));
         }
     }
     table

@@ -205,7 +205,7 @@ fn coverage_notes(eval_set: &EvalSet) -> Vec<String> {
     let lp = eval_set.lp();
     for metric in eval_set.metrics.iter().filter(|metric| metric.n_filled > 0) {
         notes.push(format!(
-            "{lp} {}: {} without a score, given the metric's lowest (--missing lowest)",
+            "{lp} {}: {} without a score, given the metric's lowest (--coverage lowest)",
             metric.name,
             counted(metric.n_filled)
         ));
@@ -216,8 +216,8 @@ fn coverage_notes(eval_set: &EvalSet) -> Vec<String> {
         return notes;
     }
     for metric in eval_set.metrics.iter().filter(|metric| metric.units.is_none()) {
-        let Ok(Some(own)) = eval_set.own_segments(metric) else { continue };
-        let coverage = own.coverage();
+        let Ok(Some(segments_of_metric)) = eval_set.own_segments(metric) else { continue };
+        let coverage = segments_of_metric.coverage();
         if coverage.missing > 0 {
             notes.push(format!(
                 "{lp} {}: {} of {} without a score, not counted for it (--coverage each)",

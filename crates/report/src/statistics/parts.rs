@@ -37,7 +37,7 @@ pub struct Context<'a> {
     pub span_f1: &'a [Definition],
 }
 
-/// What a part found, as fields of a JSON object and as tables with their titles.
+/// Results of a part: fields of a JSON object, and tables with their titles.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     pub json: Map<String, Value>,
@@ -120,7 +120,7 @@ pub const PARTS: [Part; 11] = [
         compute: |context| {
             let title =
                 "answers of runs: tokens of all answers about a unit, error spans, and wall-clock time";
-            Ok(tabled("answers", title, &answers::Answers::of(context.request.runs)?, answers::table))
+            Ok(tabled("answers", title, &answers::Answers::from_runs(context.request.runs)?, answers::table))
         },
     },
     Part {

@@ -161,8 +161,8 @@ pub fn distributions(rows: &[Of<Distribution>]) -> Table {
             number(summary.mean),
             number(summary.deviation),
         ];
-        let rest = [summary.distinct.to_string(), bin(|b| b.high), bin(|b| b.medium), bin(|b| b.low)];
-        table.row(cells.into_iter().chain(summary.quartiles.map(number)).chain(rest));
+        let bins = [summary.distinct.to_string(), bin(|b| b.high), bin(|b| b.medium), bin(|b| b.low)];
+        table.row(cells.into_iter().chain(summary.quartiles.map(number)).chain(bins));
     }
     table
 }
@@ -183,13 +183,13 @@ pub fn errors(rows: &[Of<ErrorShares>]) -> Table {
         let counts = found.iter().map(|shares| shares.map_or_else(|| "-".into(), |s| s.n.to_string()));
         table.row([lp.clone(), "all".into(), "number".into()].into_iter().chain(counts));
         let shares: [(&str, Shares); 2] = [("severity", |s| &s.severities), ("type", |s| &s.types)];
-        for (what, pick) in shares {
+        for (title, pick) in shares {
             let kinds: BTreeSet<&String> = found.iter().flatten().flat_map(|s| pick(s).keys()).collect();
             for kind in kinds {
                 let share = |shares: Option<&ErrorShares>| {
                     or_dash(shares.map(|s| pick(s).get(kind).copied().unwrap_or(0.0)))
                 };
-                let cells = [lp.clone(), what.to_owned(), kind.clone()];
+                let cells = [lp.clone(), title.to_owned(), kind.clone()];
                 table.row(cells.into_iter().chain(found.iter().copied().map(share)));
             }
         }
@@ -219,7 +219,7 @@ pub fn spans(of: &Of<SpanReport>, shown: &[Definition]) -> Table {
     let mut line = |name: String, score: &PrecisionRecall| {
         table.row([name, number(score.precision), number(score.recall), number(score.f1)]);
     };
-    let whole = if report.n_partly_rated == 0 {
+    let partial_note = if report.n_partly_rated == 0 {
         String::new()
     } else {
         format!(", {} of {} verdicts rated in part", report.n_partly_rated, report.n_verdicts)
@@ -231,7 +231,7 @@ pub fn spans(of: &Of<SpanReport>, shown: &[Definition]) -> Table {
             (Definition::Mpp, n @ 1..) => format!(", {n} left out: too many spans overlap"),
             _ => String::new(),
         };
-        line(format!("{unit} ({definition}), {} segments{whole}{beyond}", report.n_segments), target);
+        line(format!("{unit} ({definition}), {} segments{partial_note}{beyond}", report.n_segments), target);
         let share = 100.0 * report.gold_in_source;
         if let Some(source) = source {
             line(format!("characters of sources ({definition}), {share:.1}% of the raters'"), source);

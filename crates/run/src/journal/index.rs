@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -70,11 +71,11 @@ impl Index {
     /// [`Error::Io`], [`Error::Damaged`].
     pub fn add_known(&mut self, path: &Path, units: &Units) -> Result<Vec<ForeignLine>, Error> {
         let mut foreign = Vec::new();
-        if !path.exists() {
-            return Ok(foreign);
-        }
         let journal = self.journals.len() as u32;
-        self.journals.push((path.into(), files::open_own(path).map_err(Error::reading(path))?));
+        match files::open_own(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(foreign),
+            opened => self.journals.push((path.into(), opened.map_err(Error::reading(path))?)),
+        }
         let mut lines = Lines::<UnitFields>::open(path, Kind::Journal)?;
         while let Some(line) = lines.next() {
             let key = line?.key();

@@ -149,9 +149,9 @@ impl Folder<'_> {
                 found.add(&place, "the verdict in the journal", &other, &line);
             }
         }
-        let rest = io::copy(&mut recorded, &mut io::sink()).map_err(io)?;
-        if rest > 0 {
-            let recorded = format!("{rest} bytes");
+        let n_left = io::copy(&mut recorded, &mut io::sink()).map_err(io)?;
+        if n_left > 0 {
+            let recorded = format!("{n_left} bytes");
             found.add(VERDICTS, "what the journal does not have", &recorded, "nothing");
         }
         Ok(())

@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::difference::{Difference, around, unlike};
@@ -55,14 +56,10 @@ impl RecordedCalls {
         Role::ALL.iter().fold(panel, |panel, role| panel.assign(*role, recorded(*role)))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The next recorded answer to a question; `None` for `sampling`: the next scoring, whose sampling does
     /// not count.
     fn take(&self, role: Role, chat: &Chat, sampling: Option<&Sampling>) -> Result<(usize, CallLine), Error> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let (role, prompt) = (role.to_string(), prompt_hash(chat));
         let call = if let Some(sampling) = sampling {
             state.calls.get_mut(&key(&role, &prompt, sampling)).and_then(VecDeque::pop_front)
@@ -88,13 +85,13 @@ impl RecordedCalls {
         if call.error.is_none() && !recorded.iter().copied().eq(texts) {
             let subject = format!("the texts that `{}` weighs at `{}`", call.role, call.stage);
             let (recorded, derived) = around(&format!("{recorded:?}"), &format!("{texts:?}"));
-            self.state().differences.push((at, Difference::new("", &subject, &recorded, &derived)));
+            self.0.lock().differences.push((at, Difference::new("", &subject, &recorded, &derived)));
         }
     }
 
     /// Compares a recorded call with the same one, answered by the model.
     fn compare(&self, at: usize, call: &CallLine, replayed: &CallLine) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.n_replayed += 1;
         if let Some((field, recorded, derived)) = unlike(&answer(call), &answer(replayed)) {
             let subject = format!("`{field}` of the answer of `{}` at `{}`", call.role, call.stage);
@@ -106,7 +103,7 @@ impl RecordedCalls {
     /// The differences in the group whose calls begin at this line, and the number of calls that a model
     /// answered again.
     pub fn differences(&self, of: &str, line: usize) -> (Vec<Difference>, usize) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let mut found: Vec<(usize, Difference)> = std::mem::take(&mut state.differences);
         let unread = state.calls.values().flatten().min_by_key(|(at, _)| *at);
         let first = state.unrecorded.first();
@@ -207,6 +204,11 @@ impl Llm for ReplayLlm {
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
         self.scored(chat, continuations, |model| model.score_continuations(chat, continuations))
+    }
+
+    fn score(&self, chat: &Chat) -> Result<Scored, Error> {
+        let score = |model: &dyn Llm| model.score(chat).map(|scored| vec![scored]);
+        self.scored(chat, &[String::new()], score)?.pop().ok_or_else(unrecorded)
     }
 
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {

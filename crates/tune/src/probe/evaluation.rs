@@ -40,10 +40,10 @@ pub fn read_split<E>(
 ) -> Result<(), E> {
     loop {
         let versions = corrupted(split, most_corrupted, seed);
-        let own = usable(&split.train).chain(usable(&split.held_out));
-        let own = own.map(|rated| (&rated.segment, &rated.segment));
+        let translations = usable(&split.train).chain(usable(&split.held_out));
+        let translations = translations.map(|rated| (&rated.segment, &rated.segment));
         let versions = versions.iter().flatten().map(|one| (&one.rated.segment, &one.segment));
-        let (originals, segments): (Vec<&Segment>, Vec<&Segment>) = own.chain(versions).unzip();
+        let (originals, segments): (Vec<&Segment>, Vec<&Segment>) = translations.chain(versions).unzip();
         let is_read = read(&segments)?;
         let unread = originals.into_iter().zip(is_read).filter(|(_, is_read)| !is_read);
         let unread: Vec<Segment> = unread.map(|(original, _)| original.clone()).collect();

@@ -49,7 +49,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         if path.extension().is_some_and(|ending| ending == "json") {
             let campaigns: Map<String, Value> = serde_json::from_str(&text::read(path).ok()?).ok()?;
             let log = campaigns.values().find_map(|log| log.as_array()?.first())?;
@@ -74,7 +74,7 @@ fn is_entry(row: &Map<String, Value>) -> bool {
 
 /// Returns true if a file holds such annotations, by its first line.
 pub fn is_annotations(path: &Path) -> bool {
-    Kind::of(path).is_some()
+    Kind::from_path(path).is_some()
 }
 
 /// Reads a file: the annotations in its order. Languages are those of the ids or of the campaign's name;
@@ -84,17 +84,17 @@ pub fn is_annotations(path: &Path) -> bool {
 /// # Errors
 /// [`Error`], naming the file, the line, the field.
 pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>, Error> {
-    let mut found = Found { path, wanted: pair, counted, all: Vec::new(), others: BTreeMap::new() };
+    let mut found = Found { path, chosen: pair, counted, all: Vec::new(), others: BTreeMap::new() };
     let io = |source| Error::Io { path: path.into(), source };
-    match Kind::of(path) {
+    match Kind::from_path(path) {
         Some(Kind::Campaigns) => {
-            let whole = text::read(path).map_err(io)?;
+            let document = text::read(path).map_err(io)?;
             let wrong = |error: serde_json::Error| Error::Line {
                 path: path.into(),
                 line: error.line(),
                 reason: format!("not JSON from column {} on", error.column()),
             };
-            let campaigns: Map<String, Value> = serde_json::from_str(&whole).map_err(wrong)?;
+            let campaigns: Map<String, Value> = serde_json::from_str(&document).map_err(wrong)?;
             for (name, log) in &campaigns {
                 let entries = log.as_array().map_or(&[][..], Vec::as_slice);
                 let entries =
@@ -153,7 +153,7 @@ impl Place<'_> {
 /// The annotations read so far.
 struct Found<'a> {
     path: &'a Path,
-    wanted: Option<&'a Pair>,
+    chosen: Option<&'a Pair>,
     counted: Counted,
     all: Vec<Annotation>,
     /// Annotations of other language pairs.
@@ -162,10 +162,14 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn complete(mut self) -> Result<Vec<Annotation>, Error> {
-        if let Some((src, tgt)) = self.wanted.filter(|_| self.all.is_empty() && !self.others.is_empty()) {
-            let there =
+        if let Some((src, tgt)) = self.chosen.filter(|_| self.all.is_empty() && !self.others.is_empty()) {
+            let pairs =
                 self.others.iter().map(|(pair, n)| format!("{pair} {n}")).collect::<Vec<_>>().join(", ");
-            return Err(Error::OtherPairs { path: self.path.into(), pair: format!("{src}-{tgt}"), there });
+            return Err(Error::OtherPairs {
+                path: self.path.into(),
+                pair: format!("{src}-{tgt}"),
+                listed: pairs,
+            });
         }
         // Where others gave scores, a translation without one was skipped, and is not free of errors.
         let pair = |it: &Annotation| (it.segment.src_lang.clone(), it.segment.tgt_lang.clone());
@@ -176,7 +180,7 @@ impl Found<'_> {
 
     /// Returns true if a pair is read; others are counted.
     fn takes(&mut self, pair: &Pair) -> bool {
-        let is_meant = self.wanted.is_none_or(|(src, tgt)| is_meant(pair, (src, tgt)));
+        let is_meant = self.chosen.is_none_or(|(src, tgt)| is_meant(pair, (src, tgt)));
         if !is_meant {
             *self.others.entry(format!("{}-{}", pair.0, pair.1)).or_default() += 1;
         }
@@ -202,14 +206,14 @@ impl Found<'_> {
         let scores =
             row["scores"].as_object().ok_or_else(|| wrong("`scores` is missing, or not an object".into()))?;
         let mut found = Vec::new();
-        for (system, given) in scores {
+        for (system, entries) in scores {
             let hypothesis = row["tgt_text"][system].as_str().ok_or_else(|| {
                 wrong(format!("`scores.{system}` rates a translation that `tgt_text` does not have"))
             })?;
             let reference = row["tgt_text"][REFERENCE].as_str().map(str::to_owned);
             let segment = Segment { reference, ..segment(system, (&doc, seg), &pair, source, hypothesis) };
             let chars: Vec<usize> = (0..=hypothesis.chars().count()).collect();
-            for (idx, annotation) in annotations(given).into_iter().enumerate() {
+            for (idx, annotation) in annotations(entries).into_iter().enumerate() {
                 let field = format!("scores.{system}[{idx}]");
                 let errors = errors(&annotation.errors, &format!("{field}.errors"), &chars, hypothesis)
                     .map_err(wrong)?;
@@ -257,14 +261,14 @@ impl Found<'_> {
         let path = self.path;
         let wrong = |reason: String| place.error(path, reason);
         let list = |name: &str| {
-            let given = entry[name].as_array();
-            given.ok_or_else(|| wrong(format!("`{name}` is missing, or not a list")))
+            let values = entry[name].as_array();
+            values.ok_or_else(|| wrong(format!("`{name}` is missing, or not a list")))
         };
-        let (said, items) = (list("annotation")?, list("item")?);
+        let (entries, items) = (list("annotation")?, list("item")?);
         let user = numbers::name(&entry["user_id"]).ok_or_else(|| wrong("`user_id` is not a name".into()))?;
-        for (idx, (said, item)) in said.iter().zip(items).enumerate() {
+        for (idx, (entries, item)) in entries.iter().zip(items).enumerate() {
             let Some(id) = item["item_id"].as_str().filter(|id| !is_of_training(id)) else { continue };
-            let Some(said) = said.as_object() else { continue };
+            let Some(entries) = entries.as_object() else { continue };
             let (pair, doc, seg) = self.place(campaign, id, idx).map_err(wrong)?;
             if !self.takes(&pair) {
                 continue;
@@ -275,7 +279,7 @@ impl Found<'_> {
             let is_other = |it: &Value| {
                 it["score"].is_null() && it["sliders"].as_object().is_some_and(|all| !all.is_empty())
             };
-            for (system, annotation) in said.iter().filter(|(_, it)| !is_other(it)) {
+            for (system, annotation) in entries.iter().filter(|(_, it)| !is_other(it)) {
                 let hypothesis = item["tgt"][system].as_str().ok_or_else(|| {
                     wrong(format!("`annotation[{idx}].{system}` rates a translation that `item[{idx}].tgt` does not have"))
                 })?;
@@ -297,8 +301,8 @@ impl Found<'_> {
     /// document each.
     fn place(&self, campaign: Option<&Pair>, id: &str, idx: usize) -> Result<(Pair, String, usize), String> {
         let known = Id::of_rated(id);
-        let own = known.as_ref().and_then(|id| id.pair.as_ref()).or(campaign).or(self.wanted);
-        let pair = own.cloned().ok_or("the languages are missing\nhint: name them, as `en-de`")?;
+        let expected = known.as_ref().and_then(|id| id.pair.as_ref()).or(campaign).or(self.chosen);
+        let pair = expected.cloned().ok_or("the languages are missing\nhint: name them, as `en-de`")?;
         let (doc, seg) = match known {
             Some(Id { doc, seg: Some(seg), .. }) => (doc, seg),
             _ => (id.to_owned(), idx),
@@ -309,9 +313,9 @@ impl Found<'_> {
     /// Of several annotations of one translation by one rater only the last stays, unless all scores count.
     fn keep_last(&mut self, begin: usize) {
         let mut seen = BTreeSet::new();
-        let mut kept = self.all.split_off(begin);
-        kept.reverse();
-        kept.retain(|annotation| {
+        let mut group = self.all.split_off(begin);
+        group.reverse();
+        group.retain(|annotation| {
             if self.counted == Counted::Official && annotation.score.is_some() {
                 return true;
             }
@@ -319,8 +323,8 @@ impl Found<'_> {
             let key = (annotation.rater.clone(), system.clone(), doc.clone(), *seg);
             seen.insert((key, (src_lang.clone(), tgt_lang.clone()), hypothesis.clone()))
         });
-        kept.reverse();
-        self.all.extend(kept);
+        group.reverse();
+        self.all.extend(group);
     }
 }
 
@@ -347,10 +351,10 @@ struct Given {
 }
 
 /// The annotations of a system: a list, or the fields `human1`, `errors1`, `annotator1` of each wave.
-fn annotations(given: &Value) -> Vec<Given> {
+fn annotations(entry: &Value) -> Vec<Given> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let name = |value: &Value, n: usize| numbers::name(value).unwrap_or_else(|| format!("rater{n}"));
-    if let Some(all) = given.as_array() {
+    if let Some(all) = entry.as_array() {
         let one = |(idx, it): (usize, &Value)| Given {
             rater: name(&it["annotator"], idx + 1),
             score: it["score"].clone(),
@@ -358,14 +362,14 @@ fn annotations(given: &Value) -> Vec<Given> {
         };
         return all.iter().enumerate().map(one).collect();
     }
-    let waves = (1..).take_while(|n| given.get(format!("human{n}")).is_some() || *n == 1);
-    let there = waves.filter(|n| given.get(format!("human{n}")).is_some());
+    let waves = (1..).take_while(|n| entry.get(format!("human{n}")).is_some() || *n == 1);
+    let numbers = waves.filter(|n| entry.get(format!("human{n}")).is_some());
     let one = |n: usize| Given {
-        rater: name(&given[format!("annotator{n}")], n),
-        score: given[format!("human{n}")].clone(),
-        errors: list(&given[format!("errors{n}")]),
+        rater: name(&entry[format!("annotator{n}")], n),
+        score: entry[format!("human{n}")].clone(),
+        errors: list(&entry[format!("errors{n}")]),
     };
-    there.map(one).collect()
+    numbers.map(one).collect()
 }
 
 /// A rater's score. Range: 0 to 100, higher is better; `None` where the protocol has none.

@@ -82,7 +82,7 @@ fn is_test(severity: &str) -> bool {
 }
 
 fn column(header: &[String], names: &[&str]) -> Option<usize> {
-    names.iter().find_map(|name| header.iter().position(|there| *there == bare(name)))
+    names.iter().find_map(|name| header.iter().position(|column| *column == bare(name)))
 }
 
 /// Indices of the columns.
@@ -208,8 +208,8 @@ fn marked(
 /// A text without its marks, and the first marked span as half-open offsets in code points.
 fn unmarked(text: &str) -> (String, Option<(usize, usize)>) {
     let plain = |text: &str| text.replace(OPEN, "").replace(CLOSE, "");
-    let span = text.split_once(OPEN).map(|(before, rest)| {
-        let inside = rest.split_once(CLOSE).map_or(rest, |(inside, _)| inside);
+    let span = text.split_once(OPEN).map(|(before, after)| {
+        let inside = after.split_once(CLOSE).map_or(after, |(inside, _)| inside);
         let start = plain(before).chars().count();
         (start, start + plain(inside).chars().count())
     });

@@ -15,14 +15,18 @@ const WITH: &str = "_with_";
 /// other is a system of the file nor the same pair is named the other way round.
 pub fn separate(rows: &mut [Row]) {
     let systems: BTreeSet<String> = rows.iter().map(|row| row.segment.system.clone()).collect();
-    let pairs = |system: &str| system.split_once(WITH).map(|(own, other)| (own.to_owned(), other.to_owned()));
-    let is_pair =
-        |own: &str, other: &str| systems.contains(other) || systems.contains(&format!("{other}{WITH}{own}"));
+    let pairs =
+        |system: &str| system.split_once(WITH).map(|(system, other)| (system.to_owned(), other.to_owned()));
+    let is_pair = |system: &str, other: &str| {
+        systems.contains(other) || systems.contains(&format!("{other}{WITH}{system}"))
+    };
     for row in rows {
-        let Some((own, other)) = pairs(&row.segment.system).filter(|(own, other)| is_pair(own, other)) else {
+        let Some((system, other)) =
+            pairs(&row.segment.system).filter(|(system, other)| is_pair(system, other))
+        else {
             continue;
         };
         row.rater = format!("{} with {other}", row.rater);
-        row.segment.system = own;
+        row.segment.system = system;
     }
 }

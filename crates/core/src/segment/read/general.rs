@@ -70,10 +70,10 @@ fn matching(dir: &Path, marker: &str, language: &str) -> Result<Vec<(String, Pat
     let mut found = Vec::new();
     for name in layout::names(dir)? {
         let path = dir.join(&name);
-        let Some((_, rest)) = name.split_once(marker) else { continue };
-        if rest == language {
+        let Some((_, suffix)) = name.split_once(marker) else { continue };
+        if suffix == language {
             found.push((String::new(), path));
-        } else if let Some(middle) = rest.strip_suffix(&format!(".{language}")) {
+        } else if let Some(middle) = suffix.strip_suffix(&format!(".{language}")) {
             found.push((middle.to_owned(), path));
         }
     }

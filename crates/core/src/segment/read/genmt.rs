@@ -49,13 +49,13 @@ pub fn testset(choice: &TestSet, files: &Files) -> Result<Input, Error> {
     let names = layout::names(&files.systems)?;
     let all: Vec<String> =
         names.iter().filter_map(|name| Some(name.strip_suffix(".jsonl")?.to_owned())).collect();
-    let wanted = choice.systems.clone().unwrap_or_else(|| all.clone());
-    if let Some(system) = wanted.iter().find(|system| !all.contains(system)) {
-        let there = all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        return Err(Error::System { system: system.clone(), dir: files.systems.clone(), there });
+    let systems = choice.systems.clone().unwrap_or_else(|| all.clone());
+    if let Some(system) = systems.iter().find(|system| !all.contains(system)) {
+        let names = all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        return Err(Error::System { system: system.clone(), dir: files.systems.clone(), listed: names });
     }
     let (mut segments, mut notes) = (Vec::new(), Vec::new());
-    for system in wanted {
+    for system in systems {
         let path = files.systems.join(format!("{system}.jsonl"));
         let translations = translations(&path, files, &sources)?;
         if translations.is_empty() && choice.systems.is_none() {
@@ -89,7 +89,7 @@ struct Sources {
 impl Sources {
     fn read(files: &Files, choice: &TestSet) -> Result<Self, Error> {
         let path = files.sources.as_path();
-        let wanted = (&choice.pair.1, &choice.pair.2);
+        let languages = (&choice.pair.1, &choice.pair.2);
         let (mut documents, mut known, mut others) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
         let mut references = BTreeSet::new();
         table::jsonl(path, &mut |row| {
@@ -99,7 +99,7 @@ impl Sources {
                 return Err(row.wrong("doc_id".into(), &Value::String(id), DOC_ID));
             };
             known.insert(id.clone());
-            if !pairs::is_meant(&pair, wanted) {
+            if !pairs::is_meant(&pair, languages) {
                 *others.entry(format!("{}-{}", pair.0, pair.1)).or_insert(0_usize) += 1;
                 return Ok(());
             }
@@ -116,15 +116,15 @@ impl Sources {
             Ok(())
         })?;
         if documents.is_empty() {
-            let there = others.iter().map(|(pair, n)| format!("{pair} {n}")).collect::<Vec<_>>().join(", ");
-            let pair = format!("{}-{}", wanted.0, wanted.1);
-            return Err(Error::OtherPairs { path: path.into(), pair, there });
+            let names = others.iter().map(|(pair, n)| format!("{pair} {n}")).collect::<Vec<_>>().join(", ");
+            let pair = format!("{}-{}", languages.0, languages.1);
+            return Err(Error::OtherPairs { path: path.into(), pair, listed: names });
         }
         if let Some(name) = choice.reference.as_ref().filter(|name| !references.contains(*name)) {
-            let there = references.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let there = if there.is_empty() { "none".to_owned() } else { there };
+            let names = references.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let names = if names.is_empty() { "none".to_owned() } else { names };
             let (name, pair) = (name.clone(), choice.pair.0.clone());
-            return Err(Error::Reference { name, pair, dir: path.into(), there });
+            return Err(Error::Reference { name, pair, dir: path.into(), listed: names });
         }
         Ok(Self { documents, known })
     }
@@ -214,10 +214,10 @@ fn reference(
     names: &mut BTreeSet<String>,
     n: usize,
 ) -> Result<Option<Vec<String>>, Error> {
-    let Some(Value::Object(given)) = row.row.fields.get("refs") else { return Ok(None) };
-    names.extend(given.keys().cloned());
+    let Some(Value::Object(references)) = row.row.fields.get("refs") else { return Ok(None) };
+    names.extend(references.keys().cloned());
     let Some(name) = &choice.reference else { return Ok(None) };
-    let text = match given.get(name).map(|value| value.get("ref").unwrap_or(value)) {
+    let text = match references.get(name).map(|value| value.get("ref").unwrap_or(value)) {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text,
         Some(other) => return Err(row.wrong(format!("refs.{name}"), other, "a string")),
@@ -227,14 +227,14 @@ fn reference(
 
 /// A system's translations by document; those of other pairs are left out.
 fn translations(path: &Path, files: &Files, sources: &Sources) -> Result<HashMap<String, String>, Error> {
-    let own: BTreeSet<&str> = sources.documents.iter().map(|document| document.id.as_str()).collect();
+    let documents: BTreeSet<&str> = sources.documents.iter().map(|document| document.id.as_str()).collect();
     let (mut found, mut first, mut is_any_known) = (HashMap::new(), None, false);
     table::jsonl(path, &mut |row| {
         let row = table::In { path, row: &row };
         let id = row.required(&["doc_id"])?;
         first.get_or_insert_with(|| (row.row.line, id.clone()));
         is_any_known |= sources.known.contains(&id);
-        if !own.contains(id.as_str()) {
+        if !documents.contains(id.as_str()) {
             return Ok(());
         }
         let text = row.required(&["hypothesis"])?;

@@ -262,8 +262,8 @@ pub fn pairs(dir: &Path) -> Vec<String> {
 pub fn rated_pairs(dir: &Path, gold: &str) -> Result<BTreeSet<String>, Error> {
     let middle = format!(".{gold}.");
     let pair = |file: &String| {
-        let (pair, rest) = file.split_once(&middle)?;
-        rest.ends_with("seg.rating").then(|| pair.to_owned())
+        let (pair, suffix) = file.split_once(&middle)?;
+        suffix.ends_with("seg.rating").then(|| pair.to_owned())
     };
     Ok(names(&dir.join("human-scores"))?.iter().filter_map(pair).collect())
 }

@@ -32,14 +32,14 @@ impl Markup {
     /// The format of a text; `None` for text without markup. A segment may hold markup of its own: only a
     /// text that begins with one of the elements and ends with its end is meant.
     #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
-        let mut rest = text.trim_start();
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut tail = text.trim_start();
         // Declarations and comments come before the first element.
-        while rest.starts_with("<?") || rest.starts_with("<!") {
-            let end = if rest.starts_with("<!--") { "-->" } else { ">" };
-            rest = rest[rest.find(end)? + end.len()..].trim_start();
+        while tail.starts_with("<?") || tail.starts_with("<!") {
+            let end = if tail.starts_with("<!--") { "-->" } else { ">" };
+            tail = tail[tail.find(end)? + end.len()..].trim_start();
         }
-        let inner = rest.strip_prefix('<')?;
+        let inner = tail.strip_prefix('<')?;
         let name = &inner[..inner.find(|c: char| !c.is_ascii_alphanumeric())?];
         let (root, format) = ROOTS.iter().find(|(root, _)| root.eq_ignore_ascii_case(name))?;
         let before = text.trim_end().strip_suffix('>')?.trim_end();
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn formats_are_told_from_text_that_holds_markup() {
-        let of = Markup::of;
+        let of = Markup::parse;
         assert_eq!(of("<srcset setid=\"t\">\n<doc>\n</doc>\n</srcset>\n"), Some(Markup::Sgm));
         assert_eq!(of("<REFSET>\n</REFSET >"), Some(Markup::Sgm));
         assert_eq!(

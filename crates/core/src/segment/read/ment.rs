@@ -72,11 +72,11 @@ pub fn testset(choice: &TestSet) -> Result<Option<Input>, Error> {
     if let Some(ment) = Ment::open(&choice.dir, &choice.pair.0)? {
         return ment.input(choice).map(Some);
     }
-    let there = Vec::from_iter(pairs(&choice.dir)).join(", ");
-    if there.is_empty() {
+    let pairs = Vec::from_iter(pairs(&choice.dir)).join(", ");
+    if pairs.is_empty() {
         return Ok(None);
     }
-    Err(Error::OtherPairs { path: choice.dir.clone(), pair: choice.pair.0.clone(), there })
+    Err(Error::OtherPairs { path: choice.dir.clone(), pair: choice.pair.0.clone(), listed: pairs })
 }
 
 impl Ment {
@@ -159,15 +159,15 @@ impl Ment {
         let all: Vec<String> = self.outputs.keys().cloned().collect();
         let systems = choice.systems.as_ref().unwrap_or(&all);
         if let Some(name) = choice.reference.as_ref().filter(|name| *name != REFERENCE) {
-            let (name, there) = (name.clone(), format!("`{REFERENCE}`"));
-            return Err(Error::Reference { name, pair, dir: self.path.clone(), there });
+            let (name, listed) = (name.clone(), format!("`{REFERENCE}`"));
+            return Err(Error::Reference { name, pair, dir: self.path.clone(), listed });
         }
         let mut segments = Vec::new();
         for system in systems {
             let column = self.outputs.get(system).ok_or_else(|| Error::System {
                 system: system.clone(),
                 dir: self.path.clone(),
-                there: all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+                listed: all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
             })?;
             for (seg, hypothesis) in column.iter().enumerate().filter(|(_, text)| *text != NO_TRANSLATION) {
                 let reference = choice.reference.as_ref().map(|_| self.references[seg].clone());

@@ -21,7 +21,7 @@ pub struct Named<'r> {
 
 /// Selection of rows by pair, and counts of those left out.
 pub struct Wanted<'a> {
-    given: Option<&'a Pair>,
+    chosen: Option<&'a Pair>,
     /// The first row that names other languages than the user, though not another pair, and which.
     finer: Option<(usize, String)>,
     /// Rows of other pairs.
@@ -30,16 +30,16 @@ pub struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     /// Rows of the pair that the user gives; without one all, if they name their own.
-    pub fn new(given: Option<&'a Pair>) -> Self {
-        Self { given, finer: None, others: BTreeMap::new() }
+    pub fn new(chosen: Option<&'a Pair>) -> Self {
+        Self { chosen, finer: None, others: BTreeMap::new() }
     }
 
     /// The pair of a row; `None` for a row that is left out.
     pub fn pair(&mut self, path: &Path, named: &Named) -> Result<Option<Pair>, Error> {
-        let pair = named.pair(path, self.given)?;
-        let Some(given) = self.given.filter(|given| **given != pair) else { return Ok(Some(pair)) };
+        let pair = named.pair(path, self.chosen)?;
+        let Some(chosen) = self.chosen.filter(|chosen| **chosen != pair) else { return Ok(Some(pair)) };
         let name = format!("{}-{}", pair.0, pair.1);
-        if !is_meant(&pair, (&given.0, &given.1)) {
+        if !is_meant(&pair, (&chosen.0, &chosen.1)) {
             *self.others.entry(name).or_default() += 1;
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl<'a> Wanted<'a> {
     /// Notes for the user about the rows' languages.
     pub fn notes(&self, path: &Path) -> Vec<String> {
         let (path, mut notes) = (path.display(), Vec::new());
-        let Some((src, tgt)) = self.given else { return notes };
+        let Some((src, tgt)) = self.chosen else { return notes };
         if let Some((line, found)) = &self.finer {
             notes.push(format!(
                 "`{path}` line {line} names the languages `{found}`, which hold there, not `{src}-{tgt}`"
@@ -69,12 +69,12 @@ impl<'a> Wanted<'a> {
 
     /// An error for a file of which nothing was read because all of it is of other pairs.
     pub fn check(&self, path: &Path) -> Result<(), Error> {
-        match self.given.filter(|_| !self.others.is_empty()) {
+        match self.chosen.filter(|_| !self.others.is_empty()) {
             None => Ok(()),
             Some((src, tgt)) => Err(Error::OtherPairs {
                 path: path.into(),
                 pair: format!("{src}-{tgt}"),
-                there: self.listed(),
+                listed: self.listed(),
             }),
         }
     }
@@ -88,8 +88,8 @@ impl<'a> Wanted<'a> {
 
 /// Returns true if a pair is the selected one, with codes that may leave out script and region.
 #[must_use]
-pub fn is_meant(pair: &Pair, wanted: (&Lang, &Lang)) -> bool {
-    agree(&pair.0, wanted.0) && agree(&pair.1, wanted.1)
+pub fn is_meant(pair: &Pair, chosen: (&Lang, &Lang)) -> bool {
+    agree(&pair.0, chosen.0) && agree(&pair.1, chosen.1)
 }
 
 /// Returns true if two codes can mean one language: one of them may leave out script and region.
@@ -102,14 +102,14 @@ fn agree(one: &Lang, other: &Lang) -> bool {
 
 impl Named<'_> {
     /// The pair by a column for each language, a column for both, or the document; else the given one.
-    fn pair(&self, path: &Path, given: Option<&Pair>) -> Result<Pair, Error> {
+    fn pair(&self, path: &Path, chosen: Option<&Pair>) -> Result<Pair, Error> {
         let wrong = |source| Error::Lang { path: path.into(), line: self.line, source };
         let code = |field: &'_ Option<String>| field.clone().filter(|code| !code.trim().is_empty());
         let both = match code(&self.both) {
             Some(pair) => Some(lang::parse_pair(&pair).map_err(wrong)?),
             None => wmt::Id::of_document(self.doc).and_then(|id| id.pair),
         };
-        let default = both.as_ref().or(given);
+        let default = both.as_ref().or(chosen);
         let one = |field, default: Option<&Lang>| match code(field) {
             Some(code) => Lang::parse(&code).map_err(wrong),
             None => default.cloned().ok_or(Error::NoPair { path: path.into(), line: self.line }),

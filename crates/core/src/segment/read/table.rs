@@ -65,8 +65,8 @@ pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
 pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
     for names in [SOURCE, HYPOTHESIS] {
         if !names.iter().any(|name| header.contains(name)) {
-            let there = header.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let hint = format!("\nhint: the first line must name the columns, {form}; it has {there}");
+            let columns = header.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let hint = format!("\nhint: the first line must name the columns, {form}; it has {columns}");
             return Err(Error::Missing { path: path.into(), line: 1, field: names[0], hint });
         }
     }
@@ -81,7 +81,7 @@ pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
 /// Turns rows into segments, and checks that ids are unique and documents contiguous.
 pub struct Segmenter<'a> {
     path: &'a Path,
-    wanted: Wanted<'a>,
+    pair_filter: Wanted<'a>,
     stem: String,
     next_seg: HashMap<String, usize>,
     order: Order,
@@ -97,7 +97,7 @@ impl<'a> Segmenter<'a> {
     pub fn new(path: &'a Path, pair: Option<&'a Pair>) -> Self {
         Self {
             path,
-            wanted: Wanted::new(pair),
+            pair_filter: Wanted::new(pair),
             stem: files::stem(path),
             next_seg: HashMap::new(),
             order: Order::default(),
@@ -120,7 +120,7 @@ impl<'a> Segmenter<'a> {
         let both =
             item.as_ref().and_then(|item| item.pair.as_ref()).map_or(both, |(s, t)| Some(format!("{s}-{t}")));
         let named = Named { line: row.row.line, src, tgt, both, doc: &doc };
-        let pair = self.wanted.pair(path, &named);
+        let pair = self.pair_filter.pair(path, &named);
         if matches!(pair, Ok(None)) {
             return Ok(Vec::new());
         }
@@ -130,7 +130,7 @@ impl<'a> Segmenter<'a> {
         }
         let translations = row.translations(&self.stem)?;
         // An item whose id ends in no number is a separate document.
-        let given = item.map_or_else(|| row.seg(), |item| Ok(Some(item.seg.unwrap_or(0))))?;
+        let seg = item.map_or_else(|| row.seg(), |item| Ok(Some(item.seg.unwrap_or(0))))?;
         let Some((src_lang, tgt_lang)) = pair? else { return Ok(Vec::new()) };
         let reference = row.reference()?;
         if let Some((_, Some(kind))) = &reference {
@@ -149,7 +149,7 @@ impl<'a> Segmenter<'a> {
             let segment = Segment {
                 system,
                 doc: doc.clone(),
-                seg: given.unwrap_or(position),
+                seg: seg.unwrap_or(position),
                 src_lang: src_lang.clone(),
                 tgt_lang: tgt_lang.clone(),
                 source: source.clone(),
@@ -170,7 +170,7 @@ impl<'a> Segmenter<'a> {
     /// [`Error::OtherPairs`] if all rows were of other pairs.
     pub fn complete(&self) -> Result<Vec<String>, Error> {
         if self.next_seg.is_empty() {
-            self.wanted.check(self.path)?;
+            self.pair_filter.check(self.path)?;
         }
         let mut notes = Vec::new();
         if !self.empty.is_empty() {
@@ -182,7 +182,7 @@ impl<'a> Segmenter<'a> {
                 self.references.iter().map(|(kind, n)| format!("{kind} {n}")).collect::<Vec<_>>().join(", ");
             notes.push(format!("`{}` has references of these types: {listed}", self.path.display()));
         }
-        notes.extend(self.wanted.notes(self.path));
+        notes.extend(self.pair_filter.notes(self.path));
         Ok(notes)
     }
 }
@@ -240,9 +240,9 @@ impl In<'_> {
         names.iter().find_map(|name| Some(((*name).to_string(), self.row.fields.get(*name)?)))
     }
 
-    pub fn wrong(&self, field: String, found: &Value, wanted: &'static str) -> Error {
+    pub fn wrong(&self, field: String, found: &Value, expected: &'static str) -> Error {
         let (path, line) = (self.path.into(), self.row.line);
-        Error::Field { path, line, field, found: describe(found), wanted }
+        Error::Field { path, line, field, found: describe(found), expected }
     }
 
     pub fn required(&self, names: &'static [&'static str]) -> Result<String, Error> {
@@ -259,13 +259,13 @@ impl In<'_> {
 
     /// The systems with their translations: those that the row names, or the one that it is about.
     pub fn translations(&self, stem: &str) -> Result<Vec<(String, String)>, Error> {
-        if let Some((field, Value::Object(given))) = self.find(HYPOTHESES) {
+        if let Some((field, Value::Object(by_system))) = self.find(HYPOTHESES) {
             let text = |(system, value): (&String, &Value)| match value {
                 Value::Null => None,
                 Value::String(text) => Some(Ok((system.clone(), text.clone()))),
                 other => Some(Err(self.wrong(format!("{field}.{system}"), other, "a string"))),
             };
-            return given.iter().filter_map(text).collect();
+            return by_system.iter().filter_map(text).collect();
         }
         let hypothesis = self.required(HYPOTHESIS)?;
         let system = self.name(SYSTEM)?.filter(|s| !s.is_empty()).unwrap_or_else(|| stem.to_owned());
@@ -286,10 +286,10 @@ impl In<'_> {
 
     /// The reference and its type, where it has one: a text, or WMT's `{"text": .., "type": ..}`.
     pub(super) fn reference(&self) -> Result<Option<(String, Option<String>)>, Error> {
-        let Some((field, Value::Object(given))) = self.find(REFERENCE) else {
+        let Some((field, Value::Object(by_name))) = self.find(REFERENCE) else {
             return Ok(self.text(REFERENCE)?.filter(|text| !text.trim().is_empty()).map(|text| (text, None)));
         };
-        let part = |name: &str| match given.get(name) {
+        let part = |name: &str| match by_name.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
             Some(other) => Err(self.wrong(format!("{field}.{name}"), other, "a string")),

@@ -41,15 +41,15 @@ pub fn testset(choice: &TestSet) -> Result<Input, Error> {
         return general_task(choice, &files);
     }
     let layout = TestsetFiles::new(&choice.dir, &choice.pair.0);
-    let source = there(choice, "sources", layout.source())?;
-    let outputs = there(choice, "system-outputs", choice.dir.join("system-outputs").join(&choice.pair.0))?;
+    let source = existing(choice, "sources", layout.source())?;
+    let outputs = existing(choice, "system-outputs", choice.dir.join("system-outputs").join(&choice.pair.0))?;
     let sources = parallel::sources(&source)?;
-    let docs = parallel::docs(&there(choice, "documents", layout.docs())?, &source, sources.len())?;
+    let docs = parallel::docs(&existing(choice, "documents", layout.docs())?, &source, sources.len())?;
     let mut notes = Vec::new();
     let references = match &choice.reference {
         None => None,
         Some(name) => {
-            let path = there(choice, "references", layout.reference(name))?;
+            let path = existing(choice, "references", layout.reference(name))?;
             Some(parallel::references(&path, &source, sources.len(), &mut notes)?)
         }
     };
@@ -110,25 +110,25 @@ fn general_task(choice: &TestSet, files: &general::Files) -> Result<Input, Error
     let references = match &choice.reference {
         None => None,
         Some(name) => {
-            let found = files.references.iter().find(|(there, _)| there == name);
+            let found = files.references.iter().find(|(known, _)| known == name);
             let (_, path) = found.ok_or_else(|| Error::Reference {
                 name: name.clone(),
                 pair: choice.pair.0.clone(),
                 dir: choice.dir.join("references"),
-                there: named(&files.references),
+                listed: named(&files.references),
             })?;
             Some(parallel::references(path, &files.source, sources.len(), &mut notes)?)
         }
     };
     let outputs = match &choice.systems {
         None => files.outputs.clone(),
-        Some(wanted) => {
+        Some(systems) => {
             let one = |system: &String| {
-                let found = files.outputs.iter().find(|(there, _)| there == system).cloned();
-                let (dir, there) = (choice.dir.join("system-outputs"), named(&files.outputs));
-                found.ok_or_else(|| Error::System { system: system.clone(), dir, there })
+                let found = files.outputs.iter().find(|(known, _)| known == system).cloned();
+                let (dir, known) = (choice.dir.join("system-outputs"), named(&files.outputs));
+                found.ok_or_else(|| Error::System { system: system.clone(), dir, listed: known })
             };
-            wanted.iter().map(one).collect::<Result<_, _>>()?
+            systems.iter().map(one).collect::<Result<_, _>>()?
         }
     };
     Texts { source: &files.source, sources, docs: Vec::new(), references }.segments(choice, &outputs, notes)
@@ -150,32 +150,32 @@ fn note_missing(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {
 }
 
 /// A file or folder of the test set; if it is missing, the error lists the existing ones.
-fn there(choice: &TestSet, folder: &str, path: PathBuf) -> Result<PathBuf, Error> {
+fn existing(choice: &TestSet, folder: &str, path: PathBuf) -> Result<PathBuf, Error> {
     if path.exists() {
         return Ok(path);
     }
-    let there = names(&choice.dir.join(folder)).unwrap_or_default();
-    let there = if there.is_empty() { String::new() } else { format!("; {folder}/ has {}", list(&there)) };
+    let names = names(&choice.dir.join(folder)).unwrap_or_default();
+    let names = if names.is_empty() { String::new() } else { format!("; {folder}/ has {}", list(&names)) };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     Err(Error::Layout {
         dir: choice.dir.clone(),
         missing: format!("{folder}/{name}"),
         pair: choice.pair.0.clone(),
-        there,
+        listed: names,
     })
 }
 
 /// The systems to read, sorted by name when all are meant.
 fn systems(choice: &TestSet, layout: &TestsetFiles, dir: PathBuf) -> Result<Vec<String>, Error> {
     let all = layout.systems()?;
-    let Some(wanted) = &choice.systems else {
+    let Some(chosen) = &choice.systems else {
         let is_reference = |system: &String| layout.reference(system).exists();
         return Ok(all.into_iter().filter(|system| !is_reference(system)).collect());
     };
-    if let Some(system) = wanted.iter().find(|system| !all.contains(system)) {
-        return Err(Error::System { system: system.clone(), dir, there: list(&all) });
+    if let Some(system) = chosen.iter().find(|system| !all.contains(system)) {
+        return Err(Error::System { system: system.clone(), dir, listed: list(&all) });
     }
-    Ok(wanted.clone())
+    Ok(chosen.clone())
 }
 
 fn list(names: &[String]) -> String {

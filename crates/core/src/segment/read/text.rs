@@ -15,7 +15,7 @@ pub use text::is_marked;
 /// [`Error::Io`]; [`Error::NotText`]; [`Error::Markup`].
 pub fn lines(path: &Path) -> Result<Vec<String>, Error> {
     let text = whole(path)?;
-    if let Some(format) = Markup::of(&text) {
+    if let Some(format) = Markup::parse(&text) {
         return Err(Error::Markup { path: path.into(), format });
     }
     let mut lines: Vec<String> = text.split('\n').map(|line| line.trim_end().to_string()).collect();

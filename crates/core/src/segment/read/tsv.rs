@@ -26,7 +26,7 @@ use super::{
 
 /// Reads the rows of a file.
 pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
-    let is_quoted = Evidence::of(path)?.is_quoted();
+    let is_quoted = Evidence::from_file(path)?.is_quoted();
     let mut header: Option<Vec<String>> = None;
     let mut take = |number: usize, record: &str| {
         let Some(names) = &header else {
@@ -41,8 +41,8 @@ pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
         }
         let values = fields(record, names.len(), is_quoted);
         if values.len() != names.len() {
-            let (found, wanted) = (values.len(), names.len());
-            return Err(Error::Columns { path: path.into(), line: number, found, wanted });
+            let (found, expected) = (values.len(), names.len());
+            return Err(Error::Columns { path: path.into(), line: number, found, expected });
         }
         let fields = names.iter().zip(values).map(|(k, v)| (k.clone(), Value::from(v))).collect();
         visit(Row { line: number, fields })
@@ -111,7 +111,7 @@ impl Evidence {
     }
 
     /// Scans a file up to the first violation of the rules.
-    fn of(path: &Path) -> Result<Self, Error> {
+    fn from_file(path: &Path) -> Result<Self, Error> {
         let (mut found, mut n_columns) = (Self::default(), None);
         let mut open = Open::default();
         text::each(path, |number, line| {
@@ -163,19 +163,19 @@ enum Ends {
 
 /// The fields of a row by CSV's rules.
 struct Fields<'a> {
-    rest: Option<&'a str>,
+    tail: Option<&'a str>,
     /// True if the rest begins within quotes.
     is_within: bool,
 }
 
 impl<'a> Fields<'a> {
     fn new(row: &'a str) -> Self {
-        Self { rest: Some(row), is_within: false }
+        Self { tail: Some(row), is_within: false }
     }
 
     /// The fields of a line that continues a quoted field.
     fn within(line: &'a str) -> Self {
-        Self { rest: Some(line), is_within: true }
+        Self { tail: Some(line), is_within: true }
     }
 }
 
@@ -183,12 +183,12 @@ impl Iterator for Fields<'_> {
     type Item = Field;
 
     fn next(&mut self) -> Option<Field> {
-        let rest = self.rest.take()?;
-        let within = if std::mem::take(&mut self.is_within) { Some(rest) } else { rest.strip_prefix('"') };
+        let tail = self.tail.take()?;
+        let within = if std::mem::take(&mut self.is_within) { Some(tail) } else { tail.strip_prefix('"') };
         let Some(mut inner) = within else {
             let (text, after) =
-                rest.split_once('\t').map_or((rest, None), |(text, after)| (text, Some(after)));
-            self.rest = after;
+                tail.split_once('\t').map_or((tail, None), |(text, after)| (text, Some(after)));
+            self.tail = after;
             let ends = if text.contains('"') { Ends::Stray } else { Ends::Well };
             return Some(Field { text: text.to_owned(), is_quoted: false, ends });
         };
@@ -204,7 +204,7 @@ impl Iterator for Fields<'_> {
                 text.push('"');
                 inner = after;
             } else if let Some(after) = after.strip_prefix('\t') {
-                self.rest = Some(after);
+                self.tail = Some(after);
                 return field(text, Ends::Well);
             } else {
                 return field(text, if after.is_empty() { Ends::Well } else { Ends::Stray });

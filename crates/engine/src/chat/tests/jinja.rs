@@ -12,7 +12,7 @@ struct Golden {
 
 fn render(source: &str, values: &serde_json::Value) -> Result<String, llm::Error> {
     let template = ChatTemplate::with_tokens(source, "<s>", "</s>")?.with_options(values);
-    let chat = Chat::of(vec![
+    let chat = Chat::from_messages(vec![
         Message { role: crate::llm::MessageRole::User, content: "Hi".into() },
         Message { role: crate::llm::MessageRole::Assistant, content: "Yo".into() },
     ]);

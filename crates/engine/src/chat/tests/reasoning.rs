@@ -55,7 +55,7 @@ fn reasoning_is_off_or_on_as_transformers_renders_it() {
         assert!(template.reasons(), "{name}");
         for Case { turns, variables, rendered } in cases {
             n_cases += 1;
-            let chat = Chat { prefill: "{".into(), ..Chat::of(turns) };
+            let chat = Chat { prefill: "{".into(), ..Chat::from_messages(turns) };
             if variables["enable_thinking"] == false {
                 assert_eq!(template.render(&chat).unwrap(), format!("{rendered}{direct}{{"), "{name}");
                 continue;

@@ -47,7 +47,7 @@ impl Golden {
             });
             Message { role, content: content.collect() }
         };
-        Chat::of(turns.iter().map(turn).collect())
+        Chat::from_messages(turns.iter().map(turn).collect())
     }
 }
 

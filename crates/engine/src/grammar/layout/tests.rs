@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tribunal_core::random::SplitMix;
 
 use super::super::shortest;
-use super::super::tests::{accepts, tiny_vocabulary, walk};
+use super::super::tests::{accepts, random_answer, tiny_vocabulary};
 use crate::llm::{Layout, ResponseFormat};
 
 fn texts() -> BTreeMap<String, String> {
@@ -126,7 +126,7 @@ fn ten_thousand_answers_of_random_weights_conform() {
         let fresh = tiny_vocabulary().grammar(&form(layout.clone())).unwrap().unwrap();
         for _ in 0..2_000 {
             let (n_free, seed) = (random.draw() as usize % 60, random.draw());
-            let answer = walk(tiny_vocabulary(), fresh.clone(), n_free, seed);
+            let answer = random_answer(fresh.clone(), &tiny_vocabulary().tokenizer, n_free, seed);
             assert!(conforms(&layout, &answer), "seed {seed}: {answer:?}");
         }
     }
@@ -142,7 +142,7 @@ proptest! {
         let texts = BTreeMap::from([("target".to_owned(), target.clone())]);
         let form = ResponseFormat::Layout { layout, texts };
         let grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
-        let answer = walk(tiny_vocabulary(), grammar, n_free, seed);
+        let answer = random_answer(grammar, &tiny_vocabulary().tokenizer, n_free, seed);
         let is_span = |span: &str| target.contains(span) && !span.is_empty();
         let quoted = answer.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         prop_assert!(quoted.map_or(answer == "-", |spans| spans.split("\"\"").all(is_span)), "{answer:?}");

@@ -72,7 +72,7 @@ fn check(gpu: &Gpu, kind: Kind, format: Format, [m, n, k]: [usize; 3]) {
     let rows = noise.rows(format, n, k);
     let x: Vec<u16> = (0..m * k).map(|_| bf16::from_f32(noise.number()).to_bits()).collect();
     let weights = Packed::pack(format, n, k, &rows).unwrap();
-    let laid_out = QuantLayout::of(format, k).map_or(rows.clone(), |planes| {
+    let laid_out = QuantLayout::new(format, k).map_or(rows.clone(), |planes| {
         let mut out = vec![0; planes.bytes(n)];
         planes.write(&rows, &mut out);
         out

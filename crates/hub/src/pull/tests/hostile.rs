@@ -167,8 +167,8 @@ fn a_path_whose_files_are_a_cards_is_that_card() {
     pull_from(&boxed(vec![Scripted::new("a", BYTES)]), &fox(), home.path(), &mut ()).unwrap();
     let elsewhere = home.path().join("renamed.gguf");
     fs::write(&elsewhere, BYTES).unwrap();
-    let identity = crate::Identity::of(&elsewhere).unwrap();
+    let identity = crate::Identity::from_path(&elsewhere).unwrap();
     assert!(identity.is_of(&fox(), None));
     fs::write(&elsewhere, b"other bytes").unwrap();
-    assert!(!crate::Identity::of(&elsewhere).unwrap().is_of(&fox(), Some(home.path())));
+    assert!(!crate::Identity::from_path(&elsewhere).unwrap().is_of(&fox(), Some(home.path())));
 }

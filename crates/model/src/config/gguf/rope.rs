@@ -76,7 +76,7 @@ impl Reader<'_> {
             let reason = format!("is {other}; only 1 is supported");
             return Err(self.bad("rope.scaling.yarn_ext_factor", reason));
         }
-        let own = match self
+        let log_multiplier = match self
             .optional("rope.scaling.yarn_log_multiplier")?
             .filter(|multiplier| *multiplier != 0.0)
         {
@@ -84,8 +84,8 @@ impl Reader<'_> {
             Some(weight) => Some(yarn_attention(factor) / (1.0 + weight * (yarn_attention(factor) - 1.0))),
             None => self.above_zero("rope.scaling.yarn_attn_factor")?,
         };
-        let is_stated = own.is_some() || !same(attn_factor, 1.0);
-        let attention = own.unwrap_or_else(|| yarn_attention(factor)) * attn_factor;
+        let is_stated = log_multiplier.is_some() || !same(attn_factor, 1.0);
+        let attention = log_multiplier.unwrap_or_else(|| yarn_attention(factor)) * attn_factor;
         Ok(Scaling::Yarn {
             factor,
             original: original as f64,

@@ -112,8 +112,8 @@ impl<'a> Object<'a> {
             }
             let supported = only.get(key).and_then(Value::as_array);
             if !supported.is_some_and(|values| values.iter().any(|one| is_same(one, value))) {
-                let what = if supported.is_some() { "supported" } else { "known" };
-                return Err(self.bad(key, &format!("is {}, which is not {what}", shown(value))));
+                let adjective = if supported.is_some() { "supported" } else { "known" };
+                return Err(self.bad(key, &format!("is {}, which is not {adjective}", shown(value))));
             }
         }
         Ok(())

@@ -37,8 +37,8 @@ impl<'a> Settings<'a> {
     }
 
     pub fn size(&self, key: &str) -> Result<Option<usize>, Error> {
-        let whole = |value: &Value| value.as_u64().and_then(|n| usize::try_from(n).ok());
-        self.typed(key, whole, "is {}, not a whole number")
+        let integer = |value: &Value| value.as_u64().and_then(|n| usize::try_from(n).ok());
+        self.typed(key, integer, "is {}, not a whole number")
     }
 
     pub fn needed_size(&self, key: &str) -> Result<usize, Error> {

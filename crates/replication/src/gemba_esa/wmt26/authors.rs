@@ -11,9 +11,9 @@ use tribunal_core::{
 use tribunal_judges::{gemba_esa::wmt26::GENERAL, literals, setup};
 
 /// The error for a missing file, with the repository that has it.
-fn not_at_hand(what: String) -> setup::Error {
+fn not_at_hand(file: String) -> setup::Error {
     setup::Error::AuthorsPrompts {
-        what,
+        what: file,
         repository: "https://github.com/Ammonsh/WMT26-QE-baselines",
         folder: "WMT26-QE-baselines",
     }
@@ -57,7 +57,7 @@ impl Texts {
         })?;
         let fault = |reason: String| setup::Error::Prompt { file: path.display().to_string(), reason };
         let texts =
-            Self::of(&text).map_err(|name| fault(format!("it does not define `{name}` as expected")))?;
+            Self::parse(&text).map_err(|name| fault(format!("it does not define `{name}` as expected")))?;
         let names = ["", ""];
         let is_whole = texts.fill_spans(names, "", ("", "")).is_some()
             && texts.fill_score(names, "", ("", ""), "").is_some()
@@ -66,7 +66,7 @@ impl Texts {
     }
 
     /// The texts of a file, or the name of what is missing.
-    fn of(file: &str) -> Result<Self, &'static str> {
+    fn parse(file: &str) -> Result<Self, &'static str> {
         let value = |name: &'static str| literals::literal_after(file, &format!("\n{name} =")).ok_or(name);
         let text = |name: &'static str| value(name)?.as_str().map(str::to_owned).ok_or(name);
         let builder = file.find(&format!("def {BUILDER}")).ok_or(BUILDER)?;
@@ -93,12 +93,12 @@ impl Texts {
     /// The names of a segment's languages: of the pair with the same codes, or else of the first with the
     /// same languages, one with the same script or region before others.
     pub fn names(&self, segment: &Segment) -> Option<Names<'_>> {
-        let wanted = [&segment.src_lang, &segment.tgt_lang];
+        let languages = [&segment.src_lang, &segment.tgt_lang];
         let is_alike = |pair: &&[(Lang, String); 2]| {
-            pair.iter().zip(wanted).all(|((lang, _), wanted)| lang.language() == wanted.language())
+            pair.iter().zip(languages).all(|((lang, _), language)| lang.language() == language.language())
         };
         let shared = |pair: &&[(Lang, String); 2]| -> usize {
-            pair.iter().zip(wanted).map(|((lang, _), wanted)| shared_parts(lang, wanted)).sum()
+            pair.iter().zip(languages).map(|((lang, _), language)| shared_parts(lang, language)).sum()
         };
         let alike: Vec<_> = self.pairs.iter().filter(is_alike).collect();
         let most = alike.iter().map(&shared).max()?;
@@ -147,7 +147,7 @@ fn fill(
     [src, tgt]: Names,
     requirements: &str,
     (source, target): (&str, &str),
-    own: (&str, &str),
+    names: (&str, &str),
 ) -> Option<String> {
     let values = [
         ("src_name", src),
@@ -155,7 +155,7 @@ fn fill(
         ("src_text", source),
         ("hyp_text", target),
         ("domain_req", requirements),
-        own,
+        names,
     ];
     literals::interpolate(prompt, &values)
 }

@@ -104,10 +104,10 @@ struct Checking<'a> {
 }
 
 impl Checking<'_> {
-    fn problem(&mut self, line: Option<usize>, field: impl Into<String>, what: impl Into<String>) {
+    fn problem(&mut self, line: Option<usize>, field: impl Into<String>, reason: impl Into<String>) {
         self.report.n_problems += 1;
         if self.report.problems.len() < LISTED {
-            self.report.problems.push(Problem { line, field: field.into(), what: what.into() });
+            self.report.problems.push(Problem { line, field: field.into(), what: reason.into() });
         }
     }
 
@@ -150,16 +150,16 @@ impl Checking<'_> {
                 format!("is no field of a submission, which has `item_id`, `{}`", TASKS.join("`, `")),
             );
         }
-        let here: Vec<&str> = TASKS.into_iter().filter(|name| row.contains_key(*name)).collect();
-        if here.is_empty() {
+        let tasks: Vec<&str> = TASKS.into_iter().filter(|name| row.contains_key(*name)).collect();
+        if tasks.is_empty() {
             self.problem(Some(number), TASKS[0], "is missing, and so are the other tasks' fields");
             return;
         }
-        let first = self.fields.get_or_insert_with(|| here.clone()).clone();
-        for name in first.iter().filter(|name| !here.contains(name)) {
+        let first = self.fields.get_or_insert_with(|| tasks.clone()).clone();
+        for name in first.iter().filter(|name| !tasks.contains(name)) {
             self.problem(Some(number), *name, "is missing, but other lines have it");
         }
-        for name in here.iter().filter(|name| !first.contains(name)) {
+        for name in tasks.iter().filter(|name| !first.contains(name)) {
             self.problem(Some(number), *name, "is here, but earlier lines do not have it");
         }
     }
@@ -225,10 +225,10 @@ impl Checking<'_> {
             match (offset("start"), offset("end")) {
                 (Some(start), Some(end)) if start < end && end <= length as u64 => {}
                 (Some(start), Some(end)) if start >= end => {
-                    let what = format!(
+                    let reason = format!(
                         "is {end}, but the span begins at {start}; `end` is behind its last character"
                     );
-                    self.problem(line, field("end"), what);
+                    self.problem(line, field("end"), reason);
                 }
                 (Some(_), Some(end)) => {
                     self.problem(
@@ -261,12 +261,12 @@ impl Checking<'_> {
         let missing: Vec<&String> = order.iter().filter(is_missing).collect();
         if let Some((first, others)) = missing.split_first() {
             let more = and_more(others.len());
-            let what = format!(
+            let reason = format!(
                 "is missing: `{first}` of `{}` line {}{more}",
                 task_file.display(),
                 self.items[*first].line
             );
-            self.problem(None, "item_id", what);
+            self.problem(None, "item_id", reason);
         }
     }
 }

@@ -66,7 +66,7 @@ impl LeftOut {
 impl Losses {
     pub fn notes(&self) -> Vec<String> {
         let errors = |n: usize| super::counted(n, "error");
-        let said = [
+        let parts = [
             (self.missing, format!("left out: {} without a verdict", translations(self.missing))),
             (self.empty, format!("{} are empty: score 0, a major omission", translations(self.empty))),
             (
@@ -84,7 +84,7 @@ impl Losses {
                 ),
             ),
         ];
-        said.into_iter().filter(|(n, _)| *n > 0).map(|(_, note)| note).collect()
+        parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, note)| note).collect()
     }
 }
 
@@ -123,7 +123,7 @@ const INSTRUCTION: &str = "instruction";
 
 impl Prediction {
     /// `None` for a unit without a verdict; an empty translation omits everything.
-    pub fn of(record: &Record, scale: Option<Scale>, losses: &mut Losses) -> Option<Self> {
+    pub fn from_record(record: &Record, scale: Option<Scale>, losses: &mut Losses) -> Option<Self> {
         let mut prediction = Self {
             hash: hash(&record.hypothesis),
             spans: Vec::new(),
@@ -178,7 +178,7 @@ impl Prediction {
         };
         // Severities are ordered from the worst.
         let worst =
-            |there: &mut Option<Severity>| *there = Some(there.map_or(severity, |old| old.min(severity)));
+            |worst: &mut Option<Severity>| *worst = Some(worst.map_or(severity, |old| old.min(severity)));
         let has = |word: &str| error.category.split(['/', ' ']).any(|part| part == word);
         if has(OMISSION) {
             worst(&mut self.omission);

@@ -1,0 +1,194 @@
+//! Checks a schema of JSON answers against the fields that are read. Answers are neither written nor read
+//! here.
+
+use std::cell::Cell;
+
+use serde_json::Value;
+
+use super::{ErrorList, Fault, FieldPath, Fields, Number, Places, TEXTS};
+
+/// The most parts of a schema that are looked at, and the most references and choices within each other.
+const MAX_PARTS: usize = 10_000;
+const MAX_DEPTH: usize = 32;
+
+/// Checks a schema: see [`Fields::check`].
+pub(super) fn check(fields: &Fields, root: &Value) -> Result<(), Fault> {
+    let schema = Schema { root, n_left: Cell::new(MAX_PARTS) };
+    if let Some(number) = &fields.number {
+        schema.check_number(number)?;
+    }
+    if let Some(errors) = &fields.errors {
+        schema.check_errors(errors)?;
+    }
+    check_spans(root).map_err(|reason| Fault::of("schema", reason))
+}
+
+struct Schema<'s> {
+    root: &'s Value,
+    /// Parts that may still be looked at.
+    n_left: Cell<usize>,
+}
+
+impl<'s> Schema<'s> {
+    fn check_number(&self, number: &Number) -> Result<(), Fault> {
+        let Places::Mean(fields) = &number.places else { return Ok(()) };
+        for (path, _) in fields {
+            let fault = |reason: String| Fault::of(&path.0, reason);
+            for value in self.alternatives(&self.at(path).map_err(fault)?, 0).map_err(fault)? {
+                let readable = listed(value).try_for_each(|value| number.of_value(value).map(drop));
+                readable
+                    .map_err(|reason| fault(format!("a value of the schema cannot be read: {reason}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_errors(&self, errors: &ErrorList) -> Result<(), Fault> {
+        let of_list = |reason: String| Fault::of("list", reason);
+        let lists = self.alternatives(&self.at(&errors.list).map_err(of_list)?, 0).map_err(of_list)?;
+        let items: Option<Vec<&Value>> = lists.iter().map(|list| list.get("items")).collect();
+        let items = items.ok_or_else(|| of_list(format!("`{}` is no array with items", errors.list.0)))?;
+        let explanation = errors.explanation.iter().map(|name| ("explanation", name));
+        for (key, name) in
+            [("span", &errors.span), ("category", &errors.category)].into_iter().chain(explanation)
+        {
+            self.field(&items, name).map_err(|reason| Fault::of(key, reason))?;
+        }
+        let of_severity = |reason: String| Fault::of("severity", reason);
+        let severities = self.field(&items, &errors.severity).map_err(of_severity)?;
+        for severity in self.alternatives(&severities, 0).map_err(of_severity)? {
+            let mut words = listed(severity).filter_map(Value::as_str);
+            words.try_for_each(|word| errors.severity_of(word).map(drop)).map_err(of_severity)?;
+        }
+        Ok(())
+    }
+
+    /// The schemas of the values at a path.
+    fn at(&self, path: &FieldPath) -> Result<Vec<&'s Value>, String> {
+        path.names().try_fold(vec![self.root], |schemas, name| self.field(&schemas, name))
+    }
+
+    /// The schemas of a field of objects, each of which must have it.
+    fn field(&self, objects: &[&'s Value], name: &str) -> Result<Vec<&'s Value>, String> {
+        let of = |schema: &&'s Value| schema.get("properties").and_then(|all| all.get(name));
+        let alternatives = self.alternatives(objects, 0)?;
+        let found = alternatives
+            .iter()
+            .map(|schema| of(schema).ok_or_else(|| format!("the schema has no property `{name}`")));
+        found.collect()
+    }
+
+    /// The alternatives of these schemas: those of `anyOf` and `oneOf`, behind references.
+    fn alternatives(&self, schemas: &[&'s Value], depth: usize) -> Result<Vec<&'s Value>, String> {
+        let mut all = Vec::new();
+        for schema in schemas {
+            self.n_left.set(self.n_left.get().saturating_sub(1));
+            if depth > MAX_DEPTH || self.n_left.get() == 0 {
+                return Err("the schema has too many references and choices within each other".into());
+            }
+            let choices = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array);
+            if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+                let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+                let target = target.ok_or_else(|| format!("the schema has nothing at `{reference}`"))?;
+                all.extend(self.alternatives(&[target], depth + 1)?);
+            } else if let Some(choices) = choices {
+                all.extend(self.alternatives(&choices.iter().collect::<Vec<_>>(), depth + 1)?);
+            } else {
+                all.push(*schema);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The values that a schema lists.
+fn listed(schema: &Value) -> impl Iterator<Item = &Value> {
+    schema.get("enum").and_then(Value::as_array).into_iter().flatten().chain(schema.get("const"))
+}
+
+fn check_spans(schema: &Value) -> Result<(), String> {
+    match schema {
+        Value::Array(items) => items.iter().try_for_each(check_spans),
+        Value::Object(object) => {
+            let names = match object.get("substringOf") {
+                Some(Value::Array(names)) => names.iter().collect(),
+                name => name.into_iter().collect::<Vec<_>>(),
+            };
+            let is_text = |name: &&&Value| name.as_str().is_some_and(|name| TEXTS.contains(&name));
+            if let Some(name) = names.iter().find(|name| !is_text(name)) {
+                return Err(format!("`substringOf` names {name}; it can name {}", TEXTS.join(" and ")));
+            }
+            object.values().try_for_each(check_spans)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::{super::Form, *};
+    use crate::mqm::Severity;
+
+    #[test]
+    fn schemas_without_the_fields_that_are_read() {
+        let entry = json!({"properties": {
+            "span": {"substringOf": "translation"}, "type": {}, "severity": {"enum": ["high", "minor"]}
+        }});
+        let schema =
+            json!({"properties": {"score": {"enum": [1, "n/a"]}, "errors": {"items": {"anyOf": [entry]}}}});
+        let errors = ErrorList {
+            list: FieldPath("errors".into()),
+            span: "span".into(),
+            category: "type".into(),
+            severity: "severity".into(),
+            explanation: None,
+            severities: BTreeMap::from([("high".to_owned(), Severity::Major)]),
+        };
+        let places = Places::Mean(vec![(FieldPath("score".into()), 1.0)]);
+        let number =
+            Number { places, ends: [1.0, 5.0], values: BTreeMap::new(), missing: vec!["n/a".into()] };
+        let fields = Fields { form: Form::Schema(schema), number: Some(number), errors: Some(errors) };
+        let fault = |change: &dyn Fn(&mut Fields)| {
+            let mut fields = fields.clone();
+            change(&mut fields);
+            fields.check().map_err(|fault| format!("{}: {}", fault.key, fault.reason))
+        };
+        let set = |pointer: &'static str, value: Value| {
+            move |fields: &mut Fields| {
+                let Form::Schema(schema) = &mut fields.form else { panic!("a schema") };
+                *schema.pointer_mut(pointer).unwrap() = value.clone();
+            }
+        };
+        assert_eq!(fault(&|_| {}), Ok(()));
+        let refused = |change: &dyn Fn(&mut Fields)| fault(change).unwrap_err();
+        insta::assert_snapshot!(
+            [
+                refused(&set("/properties/score/enum", json!([9]))),
+                refused(&set("/properties/score", json!({"enum": ["bad"]}))),
+                refused(&set("/properties/score", json!({"$ref": "#/$defs/none"}))),
+                refused(&set("/properties/score", json!({"$ref": "#/properties/score"}))),
+                refused(&set("/properties", json!({"score": {}}))),
+                refused(&set("/properties/errors", json!({"type": "string"}))),
+                refused(&set("/properties/errors/items/anyOf", json!([{"properties": {"span": {}}}]))),
+                refused(&|fields| fields.errors.as_mut().unwrap().severities.clear()),
+                refused(&set("/properties/errors/items/anyOf/0/properties/span/substringOf", json!("target"))),
+            ]
+            .join("\n"),
+            @r#"
+        score: a value of the schema cannot be read: 9 is not in 1 to 5
+        score: a value of the schema cannot be read: `bad` is no number
+        score: the schema has nothing at `#/$defs/none`
+        score: the schema has too many references and choices within each other
+        list: the schema has no property `errors`
+        list: `errors` is no array with items
+        category: the schema has no property `type`
+        severity: unknown severity `high`; hint: it can be critical, major, minor or neutral
+        schema: `substringOf` names "target"; it can name source and translation
+        "#
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! A method in a file: TOML, with templates and a schema beside it, read into the [`Declaration`] that
+//! built-in methods of one question are. The files are untrusted: they run no code, and none outside their
+//! folder is read.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tribunal_core::files;
+
+use super::{
+    Judge, Method, Role, Stage,
+    answers::fields::{Fault, SCHEMA},
+    declaration::{Answers, Declaration, Layout, SingleQuestion},
+    pair::Texts,
+    prompt::{self, File, InForce, Prompts},
+    scale::Scale,
+    setup::{self, GivenOptions, Granularity, Preset, ReferenceOption, Settings},
+};
+use crate::{llm::ResponseFormat, signature::Signature};
+
+mod written;
+
+/// The file in a method's folder.
+pub const FILE: &str = "method.toml";
+
+/// The field of the signature with the hash of a method's files; built-in methods do not have it.
+pub const FIELD: &str = "method-file";
+
+/// The field of the signature with the scale of a method in a file.
+const SCALE: &str = "scale";
+
+/// Maximum size of a file. Unit: bytes.
+const MAX_BYTES: u64 = 256 << 10;
+
+/// The stage of its calls.
+const JUDGE: Stage = Stage::new("judge");
+
+/// The places of its files.
+const SYSTEM: File = File { name: "system.j2", text: "" };
+const QUESTION: File = File { name: "question.j2", text: "" };
+const DECLARED: File = File { name: FILE, text: "" };
+
+/// Values of its templates.
+const VARIABLES: [&str; 6] = ["source_lang", "source", "target_lang", "target", "reference", "schema"];
+
+/// Functions of every template.
+const FUNCTIONS: [&str; 3] = ["dict", "namespace", "range"];
+
+/// The metadata that all methods in files share.
+const BASE: Method = Method {
+    stages: &[JUDGE],
+    granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
+    presets: &[Preset::Strict],
+    ..Method::with(|_, _| Err(setup::Error::Conflict("a method in a file is built from its file".into())))
+};
+
+/// A method as its files declare it.
+#[derive(Clone, Debug)]
+pub struct MethodFile {
+    name: String,
+    summary: String,
+    citation: String,
+    role: Role,
+    scale: Scale,
+    /// The name of its weights; `None` where it reads no errors.
+    weights: Option<String>,
+    question: Declaration,
+    /// True if a template has a place for the reference.
+    takes_reference: bool,
+    /// Its files with their names, the method's own first.
+    files: Vec<InForce>,
+}
+
+/// The path in a request that names a file or a folder instead of a built-in method, and the options behind
+/// it. A path ends in `.toml` or has a `/` before the first colon.
+#[must_use]
+pub fn request(request: &str) -> Option<(&Path, &str)> {
+    let first = request.split(':').next().unwrap_or_default();
+    if !first.contains('/') && !first.ends_with(".toml") {
+        return None;
+    }
+    let ends = request.match_indices(".toml").map(|(at, ending)| at + ending.len());
+    let of_file = ends.filter(|end| request[*end..].is_empty() || request[*end..].starts_with(':')).last();
+    let of_options = || request.rfind(':').filter(|at| request[*at..].contains('='));
+    let end = of_file.or_else(of_options).unwrap_or(request.len());
+    Some((Path::new(&request[..end]), request[end..].trim_start_matches(':')))
+}
+
+/// A method in a file as a run's signature describes it; `None` for other signatures.
+#[must_use]
+pub fn signed(signature: &Signature) -> Option<Method<'_>> {
+    let (name, scale) = (signature.get("method")?, signature.get(SCALE)?);
+    signature.get(FIELD)?;
+    Some(described(name, Scale::signed_as(scale)?, signature.get("weights")))
+}
+
+fn described<'m>(name: &'m str, scale: Scale, weights: Option<&'m str>) -> Method<'m> {
+    let is_apart = weights.is_some() && !scale.sums_errors();
+    let marks = is_apart.then_some("the score is a number of its own, not the sum of the errors");
+    Method { name, scale, weights, marks, ..BASE }
+}
+
+impl MethodFile {
+    /// Reads a method's file, or the one in its folder, with the files that it names.
+    ///
+    /// # Errors
+    /// [`setup::Error::Read`]; [`setup::Error::Line`] for a file that is no method, or that names files
+    /// outside of its folder or values that templates do not have.
+    pub fn read(path: &Path) -> Result<Self, setup::Error> {
+        let (folder, name) = place(path);
+        let text = read_within(&folder, &name)
+            .map_err(|source| setup::Error::Read { file: folder.join(&name), source })?;
+        let shown = folder.join(&name).display().to_string();
+        let written: written::Method = toml::from_str(&text).map_err(|error| setup::Error::Line {
+            file: shown.clone(),
+            line: line_at(&text, error.span().map_or(0, |span| span.start)),
+            reason: error.message().trim_end().replace('\n', ", "),
+        })?;
+        let mut method =
+            written.checked(|file| read_within(&folder, file)).map_err(|Fault { key, reason }| {
+                setup::Error::Line { file: shown.clone(), line: line_of(&text, &key), reason }
+            })?;
+        method.files.insert(0, InForce::of_folder(DECLARED, name, text));
+        let templates = Prompts::of(method.files.clone(), &Settings::default())?;
+        method.takes_reference = method.check_templates(&folder, &templates)?;
+        Ok(method)
+    }
+
+    /// Its metadata.
+    #[must_use]
+    pub fn method(&self) -> Method<'_> {
+        let Self { name, summary, citation, role, scale, weights, .. } = self;
+        // A document has no reference of its own.
+        let (options, granularities) = if self.takes_reference {
+            (ReferenceOption::CHOICES, &BASE.granularities[..1])
+        } else {
+            (BASE.options, BASE.granularities)
+        };
+        let roles = std::slice::from_ref(role);
+        let described = described(name, *scale, weights.as_deref());
+        Method { summary, citation, roles, options, granularities, ..described }
+    }
+
+    /// Its files: their names in the folder and their texts.
+    #[must_use]
+    pub fn files(&self) -> &[InForce] {
+        &self.files
+    }
+
+    /// The form of its answers, about texts of a letter each.
+    #[must_use]
+    pub fn form(&self) -> Option<ResponseFormat> {
+        match &self.question.answers {
+            Answers::Fields(fields) => Some(fields.form(&Texts::sample())),
+            _ => None,
+        }
+    }
+
+    /// The first eight hexadecimal digits of the SHA-256 of its files.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        prompt::hash(self.files.iter().flat_map(|file| [&*file.name, &file.text]))
+    }
+
+    /// The judge with these settings and options.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] for a folder of other prompts, and those of [`SingleQuestion::of`].
+    pub fn judge(&self, settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+        setup::reject(&[(
+            settings.prompts.is_some(),
+            "a method in a file has its prompts beside it; hint: change those of a copy of its folder",
+        )])?;
+        let shows_reference =
+            self.takes_reference && ReferenceOption::read(options).reference.is_shown(settings);
+        let question = Declaration { shows_reference, ..self.question.clone() };
+        let prompts = Prompts::of(self.files.clone(), settings)?;
+        let mut judge: Judge = SingleQuestion::of(&self.method(), question, prompts, settings)?.into();
+        judge.provenance = judge.provenance.with(FIELD, self.hash()).with(SCALE, self.scale.signature());
+        Ok(judge)
+    }
+
+    /// Checks that templates use no values but those that exist, and that they can be rendered with and
+    /// without a reference; returns true if one shows it.
+    fn check_templates(&self, folder: &Path, templates: &Prompts) -> Result<bool, setup::Error> {
+        let of_prompt = match self.question.prompt {
+            Layout::Turns { system, question, .. } => vec![system, question],
+            Layout::Message(question) => vec![question],
+        };
+        let mut takes_reference = false;
+        for template in of_prompt {
+            let file =
+                self.files.iter().find(|file| file.is_at(template)).expect("its templates are its files");
+            let at = |word: &str, reason: String| setup::Error::Line {
+                file: folder.join(&*file.name).display().to_string(),
+                line: line_of(&file.text, word),
+                reason,
+            };
+            let used = templates.variables(template);
+            takes_reference |= used.contains("reference");
+            if let Some((unknown, reason)) = self.unknown_variable(&used) {
+                return Err(at(unknown, reason));
+            }
+            let rendered = |reference: Value| {
+                let texts = json!({ "source_lang": "", "source": "a", "target_lang": "", "target": "b", "schema": "",
+                                    "reference": reference });
+                templates.render(template, texts).map_err(setup::Error::from_prompt)
+            };
+            rendered(json!("c"))?;
+            if rendered(Value::Null)? != rendered(json!(""))? {
+                let reason = "a reference that is not shown prints `none` here; hint: {% if reference %} ... {% endif %}";
+                return Err(at("reference", reason.into()));
+            }
+        }
+        Ok(takes_reference)
+    }
+
+    /// A variable that templates do not have, with the reason for its refusal.
+    fn unknown_variable<'u>(&self, used: &'u BTreeSet<String>) -> Option<(&'u str, String)> {
+        let has_schema = self.files.iter().any(|file| file.is_at(SCHEMA));
+        let known: Vec<&str> = VARIABLES.into_iter().filter(|name| has_schema || *name != "schema").collect();
+        let unknown = used.iter().find(|name| !known.iter().chain(&FUNCTIONS).any(|known| known == name))?;
+        let (nearest, known) = (setup::nearest(unknown, known.iter().copied()), known.join(", "));
+        Some((unknown, format!("there is no value `{unknown}`{nearest}\nhint: a template can use {known}")))
+    }
+}
+
+/// The folder of a method, and the name of its file there.
+fn place(path: &Path) -> (PathBuf, String) {
+    if path.is_dir() || path.extension().is_none_or(|ending| ending != "toml") {
+        return (path.to_owned(), FILE.to_owned());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().map_or_else(|| FILE.into(), |name| name.to_string_lossy().into_owned());
+    (folder.to_owned(), name)
+}
+
+/// The text of a file in a folder, over no link.
+fn read_within(folder: &Path, name: &str) -> std::io::Result<String> {
+    files::text::of_bytes(files::read_at_most(&files::within(folder, name)?, MAX_BYTES)?)
+}
+
+/// The number of the line of a byte.
+fn line_at(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The number of the first line with this word, or 1.
+fn line_of(text: &str, word: &str) -> usize {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let has = |line: &str| {
+        line.match_indices(word)
+            .any(|(at, _)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+    };
+    text.lines().position(has).map_or(1, |idx| idx + 1)
+}
+
+#[cfg(test)]
+mod tests;

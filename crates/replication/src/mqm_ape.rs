@@ -1,0 +1,211 @@
+//! MQM-APE as its published program runs it, Coldmist-Lu/MQM_APE at 945d1a6: its readers of the three answers
+//! and its score. [`tribunal_judges::mqm_ape`] lists what differs.
+//!
+//! Source: `module_evaluator.py`, `module_ape.py`, `module_verifier.py` and `scorer.py`.
+
+use tribunal_core::{
+    llm::{Chat, ResponseFormat},
+    mqm::{ErrorSpan, Severity, locate, typology, weights::Weights},
+    segment::Segment,
+};
+use tribunal_judges::{
+    Error, Judge, Panel, Protocol, Role, Settings, Stage, Step, Verdict,
+    declaration::{Answers, Declaration},
+    gemba_mqm::THREE_SHOT,
+    in_parallel,
+    method::Calls,
+    mqm_ape::{BUDGETS, COMPARE, CORRECT, Outcome, Questions},
+    pair::Texts,
+    pairwise::{Order, both_orders},
+    reading::strip,
+    setup::{self, GivenOptions},
+};
+
+use crate::gemba_mqm::SHOTS;
+
+/// Answer tokens of the errors.
+const BUDGET: usize = 512;
+
+/// More errors than an answer of 512 tokens has lines for.
+const MOST_ERRORS: usize = 100;
+
+const ANNOTATE: Stage = Stage::new("annotate");
+
+/// MQM-APE as published.
+struct Published {
+    questions: Questions,
+    weights: &'static Weights,
+    max_tokens: Option<usize>,
+}
+
+/// The judge of preset `code`.
+///
+/// # Errors
+/// Other weights, and prompts or shots that cannot be used.
+pub fn build(settings: &Settings, _: &GivenOptions) -> Result<Judge, setup::Error> {
+    let has_weights = settings.weights.as_deref().is_some_and(|weights| weights != "mqm-ape");
+    setup::reject(&[(has_weights, "preset `code` has the program's weights; hint: leave the weights out")])?;
+    let errors = Declaration { shots: Some(SHOTS), answers: Answers::FreeBlocks, ..THREE_SHOT };
+    let questions = Questions::load(errors, settings)?;
+    let weights = settings.weights("mqm-ape", settings.granularity.unwrap_or_default())?;
+    let calls = Calls { least: 1, typical: 7, most: 1 + 3 * MOST_ERRORS };
+    let provenance = questions.errors.provenance();
+    let judge = Published { questions, weights, max_tokens: settings.max_tokens };
+    Ok(Judge::new(provenance, judge).with_calls(calls))
+}
+
+impl Protocol for Published {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), &Texts::of(segment)))
+    }
+}
+
+impl Published {
+    /// The errors are located in addition.
+    fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+        let chat = self.questions.errors.about(texts)?;
+        let answer = self.ask(panel, (Role::Annotator, ANNOTATE.into()), &chat, BUDGET)?;
+        let named = read_errors(&answer);
+        let weighed =
+            in_parallel(&named, |idx, error| self.weighed(panel, texts, &(idx + 1).to_string(), error));
+        let mut errors = weighed.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let score = self.weights.score(&errors);
+        errors.iter_mut().for_each(|error| error.category = typology::normalise(&error.category));
+        locate::place(&mut errors, &texts.source, &texts.target);
+        Ok(Verdict::new(score, errors))
+    }
+
+    fn weighed(
+        &self,
+        panel: &Panel,
+        texts: &Texts,
+        part: &str,
+        error: &ErrorSpan,
+    ) -> Result<ErrorSpan, Error> {
+        let chat = self.questions.correction(texts, error)?;
+        let answer = self.ask(panel, (Role::Editor, CORRECT.about(part)), &chat, BUDGETS[0])?;
+        let correction = read_correction(&answer);
+        let is_better = both_orders(|order| {
+            let chat = self.questions.comparison(texts, &correction, order)?;
+            let step = COMPARE.about(part).round(1 + usize::from(order == Order::Swapped));
+            let answer = self.ask(panel, (Role::Comparer, step), &chat, BUDGETS[1])?;
+            let is_first = read_winner(&answer).ok_or_else(|| {
+                Error::Unparsable("the comparison has no answer, on which the published program ends".into())
+            })?;
+            Ok(is_first == (order == Order::Swapped))
+        })?;
+        let weight = self.weights.penalty(error.severity, "other");
+        Ok(Outcome::of(is_better).weigh(&ErrorSpan { weight, ..error.clone() }, correction))
+    }
+
+    /// An answer; one that is cut is used as it is.
+    fn ask(
+        &self,
+        panel: &Panel,
+        (role, step): (Role, Step),
+        chat: &Chat,
+        budget: usize,
+    ) -> Result<String, Error> {
+        let question = panel.question(chat, &ResponseFormat::Text, self.max_tokens.unwrap_or(budget));
+        let reply = panel.ask(role, step, &question)?;
+        Ok(reply.text.split("<|eot_id|>").next().unwrap_or_default().to_owned())
+    }
+}
+
+/// The errors of an answer, worst severity first.
+///
+/// Source: `module_evaluator.py`, `error_text2dict`.
+fn read_errors(answer: &str) -> Vec<ErrorSpan> {
+    let mut level = Severity::Minor;
+    let mut errors = Vec::new();
+    for line in answer.split('\n') {
+        let lower = line.to_lowercase();
+        let is_header = |severity: &&Severity| {
+            [":", " error"].iter().any(|end| lower.contains(&format!("{}{end}", severity.name())))
+        };
+        if let Some(header) = [Severity::Critical, Severity::Major, Severity::Minor].iter().find(is_header) {
+            level = *header;
+            continue;
+        }
+        let Some((category, _)) = line.split_once(" - ") else { continue };
+        if lower.contains("no-error") || lower.contains("no error") {
+            continue;
+        }
+        if let Some(span) = quoted(line) {
+            // The category as it is written.
+            errors.push(ErrorSpan { category: category.to_owned(), ..ErrorSpan::new(category, span, level) });
+        }
+    }
+    errors.sort_by_key(|error| error.severity);
+    errors
+}
+
+/// The text between the first `"` or `”` and the next.
+fn quoted(line: &str) -> Option<&str> {
+    let marks = ['"', '”'];
+    let (_, rest) = line.split_once(marks)?;
+    rest.split_once(marks).map(|(span, _)| span)
+}
+
+/// The correction in an answer.
+///
+/// Source: `module_ape.py`, `response2ape_translation`.
+fn read_correction(answer: &str) -> String {
+    const LEAD: &str = "corrected translation";
+    let lower = answer.to_lowercase();
+    let result = match lower.find(LEAD) {
+        None => strip(answer).to_owned(),
+        Some(at) => {
+            // A place in the lower-case text, by its number of characters.
+            let n_before = lower[..at].chars().count();
+            let behind: String = answer.chars().skip(n_before + LEAD.len() + 1).collect();
+            let before: String = answer.chars().take(n_before).collect();
+            let behind = strip(&behind).to_owned();
+            if behind.is_empty() {
+                strip(before.split("--").next().unwrap_or_default()).to_owned()
+            } else {
+                behind
+            }
+        }
+    };
+    result.split('\n').next().unwrap_or_default().trim_matches('"').to_owned()
+}
+
+/// True if an answer names the first translation; `None` for an answer without a line.
+///
+/// Source: `module_verifier.py`, `verifier_pairwise`, whose last rule looks for capitals in a text without
+/// any, and so takes B.
+fn read_winner(answer: &str) -> Option<bool> {
+    const NAMES: [(&str, &str); 6] = [
+        ("translation a", "translation b"),
+        ("translations a", "translations b"),
+        ("a:", "b:"),
+        (":a", ":b"),
+        ("\"a\"", "\"b\""),
+        ("option a", "option b"),
+    ];
+    let lines: Vec<&str> = answer.split('\n').map(strip).filter(|line| !line.is_empty()).collect();
+    let text = lines.join("\n");
+    match text.as_str() {
+        "" => return None,
+        "A" => return Some(true),
+        "B" => return Some(false),
+        _ => {}
+    }
+    let lower = text.to_lowercase();
+    for (a, b) in NAMES {
+        match (lower.find(a), lower.find(b)) {
+            (Some(a), Some(b)) if a != b => return Some(a < b),
+            (Some(_), None) => return Some(true),
+            (None, Some(_)) => return Some(false),
+            _ => {}
+        }
+    }
+    let count = |letter: char| {
+        text.matches(&format!("{letter} ")).count() + text.matches(&format!(" {letter}")).count()
+    };
+    Some(count('A') > count('B'))
+}
+
+#[cfg(test)]
+mod tests;

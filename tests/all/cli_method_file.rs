@@ -1,0 +1,165 @@
+//! Methods in files on the real program and a tiny model: the examples from a dry run to a page, and folders
+//! that are moved, changed or written anew.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::fakes::{SmallRun, said, tiny};
+
+/// The four seeded layers of `gemma2` with a context for whole prompts.
+fn model(small: &SmallRun) -> PathBuf {
+    let folder = small.at("model");
+    fs::create_dir_all(&folder).unwrap();
+    for entry in fs::read_dir(tiny("gemma2")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+    }
+    let config = fs::read_to_string(folder.join("config.json")).unwrap();
+    let short = "\"max_position_embeddings\": 512";
+    assert!(config.contains(short));
+    fs::write(folder.join("config.json"), config.replace(short, "\"max_position_embeddings\": 4096"))
+        .unwrap();
+    folder
+}
+
+/// Copies an example beside the input.
+fn copied(small: &SmallRun, name: &str, to: &str) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/methods").join(name);
+    fs::create_dir_all(small.at(to)).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, small.at(to).join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Runs a command on a method, whose verdicts may be missing: random weights write anything.
+fn score(small: &SmallRun, method: &str, out: &str, more: &[&str]) -> (i32, String) {
+    let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--method", method, "--out", out]);
+    score.args(["--model", "model", "--kv-cache", "64MiB", "--max-tokens", "300"]).args(more);
+    said(score)
+}
+
+fn holds(small: &SmallRun, out: &str) {
+    for more in [&["--without-model"][..], &[]] {
+        let (code, text) = said(small.tribunal(&[&["verify", out], more].concat()));
+        assert!(code == 0 && text.contains("confirmed: nothing differs"), "{out} {more:?}: {text}");
+    }
+    let again = format!("{out}-again");
+    let (code, text) = said(small.tribunal(&["rerun", out, "--out", &again]));
+    assert!(code == 0 && text.contains("byte for byte"), "{out}: {text}");
+    let (code, text) = said(small.tribunal(&["verify", &again, "--without-model"]));
+    assert_eq!(code, 0, "{again}: {text}");
+}
+
+#[test]
+fn the_examples_judge_and_their_runs_hold_without_them() {
+    let small = SmallRun::new(1);
+    model(&small);
+    for name in ["five-criteria", "m-prometheus", "mqm-checklist"] {
+        copied(&small, name, name);
+        let file = format!("./{name}/method.toml");
+        let (code, text) = said(small.tribunal(&["methods", "show", &file, "--prompts"]));
+        assert!(code == 0 && text.contains("=== method.toml ==="), "{text}");
+        let (code, text) = score(&small, &file, name, &["--dry-run"]);
+        assert!(code == 0 && text.contains("6"), "{text}");
+        let (code, text) = score(&small, &file, &format!("{name}-run"), &[]);
+        assert!(matches!(code, 0 | 1), "{text}");
+        assert!(text.contains("scale: "), "{text}");
+        // The folder is not needed any more.
+        fs::remove_dir_all(small.at(name)).unwrap();
+        holds(&small, &format!("{name}-run"));
+        let run = small.read(&format!("{name}-run/run.json"));
+        assert!(
+            run.contains(&format!("\"method\":\"{name}\""))
+                || run.contains(&format!("\"method\": \"{name}\""))
+        );
+    }
+}
+
+#[test]
+fn shards_pages_and_exports_of_a_method_in_a_file() {
+    let small = SmallRun::new(1);
+    model(&small);
+    copied(&small, "mqm-checklist", "mine");
+    let whole = score(&small, "./mine", "whole", &["--quiet"]);
+    for shard in ["1/2", "2/2"] {
+        let (code, text) = score(&small, "./mine", &shard.replace('/', "of"), &["--quiet", "--shard", shard]);
+        assert!(matches!(code, 0 | 1), "{text}");
+    }
+    let (code, text) = said(small.tribunal(&["merge", "1of2", "2of2", "--out", "merged"]));
+    assert!(matches!(code, 0 | 1), "{text}");
+    assert_eq!(small.read("merged/verdicts.jsonl"), small.read("whole/verdicts.jsonl"), "{}", whole.1);
+    let (code, text) = said(small.tribunal(&["verify", "merged", "--without-model"]));
+    assert_eq!(code, 0, "{text}");
+    let (_, text) = said(small.tribunal(&["report", "whole", "merged", "--out", "page.html"]));
+    let page = small.read("page.html");
+    assert!(page.contains("negative penalty, -50 to 0"), "{text}");
+    for format in ["mqm-tsv", "parquet"] {
+        let (code, text) = said(small.tribunal(&["export", "whole", "--format", format, "--out", format]));
+        assert_eq!(code, 0, "{text}");
+    }
+    let (_, text) = said(small.tribunal(&["compare", "whole", "merged"]));
+    assert!(text.contains("mqm-checklist") || !text.contains("error"), "{text}");
+}
+
+#[test]
+fn a_changed_method_is_named_with_both_hashes() {
+    let small = SmallRun::new(1);
+    model(&small);
+    copied(&small, "m-prometheus", "mine");
+    score(&small, "./mine", "out", &["--quiet"]);
+    let hash = |out: &str| {
+        let run: serde_json::Value = serde_json::from_str(&small.read(&format!("{out}/run.json"))).unwrap();
+        run["signature"]["method-file"].as_str().unwrap().to_owned()
+    };
+    // A copy that was changed.
+    let copy = "out/materials/method/absolute.j2";
+    let before = small.read(copy);
+    fs::write(small.at(copy), before.replace("Score 1:", "Score one:")).unwrap();
+    let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
+    assert!(code == 1 && text.contains("the signature's field `method-file`"), "{text}");
+    assert!(text.contains("the sha256 of what `--method` names"), "{text}");
+    assert!(text.contains("the sha256 of the prompt file `absolute.j2`"), "{text}");
+    fs::write(small.at(copy), before).unwrap();
+    // The method itself, and the run continued with it.
+    let method = small.read("mine/method.toml");
+    fs::write(small.at("mine/method.toml"), method.replace("highest = 5", "highest = 6")).unwrap();
+    let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
+    assert!(code == 2 && text.contains("method-file: `") && text.contains(&hash("out")), "{text}");
+    score(&small, "./mine", "other", &["--quiet"]);
+    assert_ne!(hash("out"), hash("other"));
+    assert!(text.contains(&hash("other")), "{text}");
+    holds(&small, "out");
+}
+
+#[test]
+fn a_form_that_cannot_be_enforced_is_refused_before_a_model_is_loaded() {
+    let small = SmallRun::new(1);
+    copied(&small, "five-criteria", "mine");
+    let schema = small.read("mine/answer.json").replace("\"maxLength\": 200", "\"maxLength\": \"two\"");
+    fs::write(small.at("mine/answer.json"), schema).unwrap();
+    // There is no such model.
+    let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
+    assert!(code == 2 && text.contains("`./mine`: the form cannot be compiled"), "{text}");
+    assert!(!small.at("out").exists());
+    fs::write(small.at("mine/question.j2"), "{{ source }}\n{% if reference %}{{ tarqet }}{% endif %}")
+        .unwrap();
+    let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
+    assert!(code == 2 && text.contains("`./mine/question.j2` line 2: there is no value `tarqet`"), "{text}");
+}
+
+#[test]
+fn a_new_folder_works_at_once() {
+    let small = SmallRun::new(1);
+    model(&small);
+    let (code, text) = said(small.tribunal(&["methods", "new", "My Rubric"]));
+    assert!(code == 0 && text.trim() == "My Rubric/method.toml", "{text}");
+    let (code, text) = said(small.tribunal(&["methods", "show", "./My Rubric"]));
+    assert!(code == 0 && text.starts_with("my-rubric: five criteria"), "{text}");
+    let (code, text) = score(&small, "./My Rubric", "out", &["--quiet", "--limit", "1"]);
+    assert!(matches!(code, 0 | 1), "{text}");
+    let (code, text) = said(small.tribunal(&["methods", "new", "My Rubric"]));
+    assert!(code == 2 && text.contains("hint: name a new folder"), "{text}");
+}
