@@ -9,6 +9,7 @@ use super::{
     cache::{Cache, with_halves},
     delta_net::{self, DeltaNet, Mixed},
     experts::{self, Experts, How},
+    latent::{Latent, Projection},
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
@@ -197,6 +198,7 @@ impl Backend for Cpu {
     type Table = Table;
     type Experts = Experts;
     type DeltaNet = DeltaNet;
+    type Latent = Latent;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(values)
@@ -217,6 +219,10 @@ impl Backend for Cpu {
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         let taps = self.config.delta_net.as_ref().map_or(0, |delta| delta.conv);
         Ok(DeltaNet::new(weights, taps))
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        Latent::load(weights, module, &self.config, self.compute)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
@@ -315,6 +321,31 @@ impl Backend for Cpu {
         Ok(Queries { values: q, gate })
     }
 
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries> {
+        let projection = Projection {
+            compute: self.compute,
+            config: &self.config,
+            angles: &self.angles,
+            step: &self.step,
+            runs: &self.runs,
+        };
+        let values = with_halves!(&mut self.cache, halves => {
+            projection.apply(latent, &h.values, &mut halves.keys[layer])
+        })?;
+        let width = self.config.query_width(AttentionKind::Full);
+        Ok(Queries { values: Floats { values, width }, gate: None })
+    }
+
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        let values = latent.expand(&attended.values, &self.config, self.compute)?;
+        Ok(Floats { values, width: self.config.n_heads * self.config.full.output_dim() })
+    }
+
     fn take_wanted(
         &mut self,
         x: Self::Stream,
@@ -344,7 +375,8 @@ impl Backend for Cpu {
             let cache = (halves.keys[layer].as_slice(), halves.values[layer].as_slice());
             attention::attended((&self.config, kind, sinks.map(Vec::as_slice)), self.compute.tier, &self.step, &tile, cache)
         });
-        let attended = Floats { values, width: queries.width };
+        let width = self.config.n_heads * self.config.attention(kind).attended_dim();
+        let attended = Floats { values, width };
         let Some(mut gate) = gate else { return Ok(attended) };
         let (n, isa) = (gate.width, self.compute.tier);
         let rows = gate.values.par_chunks_mut(n).zip(attended.values.par_chunks(n));

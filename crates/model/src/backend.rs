@@ -239,6 +239,8 @@ pub trait Backend: Runtime + Sized + 'static {
     type Experts: Send + Sync;
     /// Convolution, decay and norm of one layer of Gated DeltaNet.
     type DeltaNet: Send + Sync;
+    /// The projections of one layer of latent attention, but for that of the output.
+    type Latent: Send + Sync;
 
     /// # Errors
     /// No memory on the device.
@@ -262,6 +264,13 @@ pub trait Backend: Runtime + Sized + 'static {
     /// # Errors
     /// No memory on the device.
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet>;
+
+    /// The projections of a layer's [`super::config::Latent`] attention. `module` is the checkpoint's name of
+    /// it: `model.layers.3.self_attn`.
+    ///
+    /// # Errors
+    /// Those of [`Backend::table`], and a device without latent attention.
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent>;
 
     /// The output matrix of a model whose output matrix is its embedding table.
     ///
@@ -328,6 +337,27 @@ pub trait Backend: Runtime + Sized + 'static {
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries>;
+
+    /// The queries of latent attention from normed rows, in the space of the cached rows; the rows' compressed
+    /// values, normed, and rotated ones are written to one layer of the cache, which then is that of one head
+    /// whose values are the first ones of its keys.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries>;
+
+    /// The heads' outputs of latent attention from the compressed values of [`Backend::attend`].
+    ///
+    /// Shape: `[rows, heads rank]` -> `[rows, heads value_dim]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input>;
 
     /// The rows of the stream and of the queries that have logits.
     ///

@@ -98,6 +98,8 @@ enum Mixer<B: Backend> {
         sinks: Option<B::Vector>,
         kind: AttentionKind,
     },
+    /// Compressed rows of all of them.
+    Latent(B::Latent),
     /// A recurrent state.
     DeltaNet { projections: B::Linear, delta_net: B::DeltaNet },
 }
@@ -198,6 +200,15 @@ impl<B: Backend> Decoder<B> {
                 let rows = if is_last { Rows::Wanted } else { Rows::All };
                 backend.attend(idx, queries, rows, *kind, sinks.as_ref())? // [rows, heads head_dim]
             }
+            Mixer::Latent(latent) => {
+                let mut queries = backend.project_latent(idx, h, latent)?;
+                if is_last {
+                    (x, queries) = backend.take_wanted(x, queries)?;
+                }
+                let rows = if is_last { Rows::Wanted } else { Rows::All };
+                let attended = backend.attend(idx, queries, rows, AttentionKind::Full, None)?; // [rows, heads rank]
+                backend.expand(&attended, latent)? // [rows, heads value_dim]
+            }
             // Never the last layer: the configuration is checked.
             Mixer::DeltaNet { projections, delta_net } => backend.mix(idx, h, projections, delta_net)?,
         };
@@ -226,6 +237,7 @@ impl<B: Backend> Decoder<B> {
             Mixer::Attention { qkv, norms, kind, .. } => {
                 backend.project(idx, h, qkv, head_norms(norms), *kind).map(drop)
             }
+            Mixer::Latent(latent) => backend.project_latent(idx, h, latent).map(drop),
             Mixer::DeltaNet { projections, delta_net } => {
                 backend.mix(idx, h, projections, delta_net).map(drop)
             }
@@ -266,6 +278,8 @@ impl<B: Backend> Model for Decoder<B> {
                     let values = if values_are_keys { Module::K } else { Module::V };
                     backend.adapt(qkv, &[Module::Q, Module::K, values].map(added))?;
                 }
+                // No adapter has matrices of it: it is checked.
+                Mixer::Latent(_) => {}
                 Mixer::DeltaNet { projections, .. } => backend.adapt(projections, &[None; 4])?,
             }
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;

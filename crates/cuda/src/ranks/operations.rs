@@ -1,6 +1,8 @@
 //! Each operation of the decoder on all cards: the card's own part, then the gathering of the results that
 //! others need.
 
+use std::convert::Infallible;
+
 use super::{
     super::{
         arena::Slot,
@@ -128,6 +130,7 @@ impl Backend for Ranks {
     type Table = Vec<Table>;
     type Experts = Vec<Experts>;
     type DeltaNet = Vec<DeltaNet>;
+    type Latent = Infallible;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         self.each(|_, cuda| cuda.vector(values.clone()))
@@ -147,6 +150,18 @@ impl Backend for Ranks {
 
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         self.each(|_, cuda| cuda.delta_net(weights.clone()))
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        self.cards[0].cuda.latent(weights, module)
+    }
+
+    fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {
+        match *latent {}
+    }
+
+    fn expand(&mut self, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        match *latent {}
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
