@@ -23,7 +23,7 @@ use serde_json::Value;
 use super::{
     Error,
     config::{
-        Config,
+        Config, LayerNorms, QkNorm,
         gguf::{self, Metadata},
         hf,
     },
