@@ -17,6 +17,7 @@ mod qwen3_5;
 mod qwen3_moe;
 mod qwen3_next;
 mod seed_oss;
+mod smollm3;
 
 use serde_json::Value;
 
@@ -60,6 +61,7 @@ const FAMILIES: &[&Family] = &[
     &deepseek::V2,
     &deepseek::V3,
     &deepseek::GLM_LITE,
+    &smollm3::FAMILY,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
