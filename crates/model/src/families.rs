@@ -11,6 +11,7 @@ mod hunyuan;
 mod llama;
 mod ministral3;
 mod mistral;
+mod olmo2;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
@@ -62,6 +63,8 @@ const FAMILIES: &[&Family] = &[
     &deepseek::V3,
     &deepseek::GLM_LITE,
     &smollm3::FAMILY,
+    &olmo2::FAMILY,
+    &olmo2::OLMO3,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
