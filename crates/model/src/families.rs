@@ -7,6 +7,7 @@ mod gemma3;
 mod gemma4;
 mod glm4_moe;
 mod gpt_oss;
+mod granite;
 mod hunyuan;
 mod llama;
 mod ministral3;
@@ -65,6 +66,8 @@ const FAMILIES: &[&Family] = &[
     &smollm3::FAMILY,
     &olmo2::FAMILY,
     &olmo2::OLMO3,
+    &granite::FAMILY,
+    &granite::HYBRID,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
