@@ -5,6 +5,7 @@ mod deepseek;
 mod gemma2;
 mod gemma3;
 mod gemma4;
+mod glm4;
 mod glm4_moe;
 mod gpt_oss;
 mod granite;
@@ -68,6 +69,7 @@ const FAMILIES: &[&Family] = &[
     &olmo2::OLMO3,
     &granite::FAMILY,
     &granite::HYBRID,
+    &glm4::FAMILY,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
