@@ -2,6 +2,7 @@
 //! defaults, its tensors and what it refuses. The readers that they share are in `config`.
 
 mod deepseek;
+mod exaone4;
 mod gemma2;
 mod gemma3;
 mod gemma4;
@@ -70,6 +71,7 @@ const FAMILIES: &[&Family] = &[
     &granite::FAMILY,
     &granite::HYBRID,
     &glm4::FAMILY,
+    &exaone4::FAMILY,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
