@@ -15,6 +15,7 @@ mod llama;
 mod ministral3;
 mod mistral;
 mod olmo2;
+mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
@@ -72,6 +73,7 @@ const FAMILIES: &[&Family] = &[
     &granite::HYBRID,
     &glm4::FAMILY,
     &exaone4::FAMILY,
+    &phi3::FAMILY,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
