@@ -14,6 +14,7 @@ mod hunyuan;
 mod llama;
 mod ministral3;
 mod mistral;
+mod mixtral;
 mod olmo2;
 mod phi3;
 mod qwen2;
@@ -66,6 +67,7 @@ const FAMILIES: &[&Family] = &[
     &deepseek::V2,
     &deepseek::V3,
     &deepseek::GLM_LITE,
+    &mixtral::FAMILY,
     &smollm3::FAMILY,
     &olmo2::FAMILY,
     &olmo2::OLMO3,
