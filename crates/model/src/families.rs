@@ -67,6 +67,7 @@ const FAMILIES: &[&Family] = &[
     &deepseek::V2,
     &deepseek::V3,
     &deepseek::GLM_LITE,
+    &mistral::MINISTRAL,
     &mixtral::FAMILY,
     &smollm3::FAMILY,
     &olmo2::FAMILY,
