@@ -1,6 +1,7 @@
 //! The supported families of models: a file for each, with what its `config.json` and its GGUF files say, its
 //! defaults, its tensors and what it refuses. The readers that they share are in `config`.
 
+mod cohere;
 mod deepseek;
 mod exaone4;
 mod gemma2;
@@ -77,6 +78,8 @@ const FAMILIES: &[&Family] = &[
     &glm4::FAMILY,
     &exaone4::FAMILY,
     &phi3::FAMILY,
+    &cohere::FAMILY,
+    &cohere::COHERE2,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
