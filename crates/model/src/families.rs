@@ -1,6 +1,7 @@
 //! The supported families of models: a file for each, with what its `config.json` and its GGUF files say, its
 //! defaults, its tensors and what it refuses. The readers that they share are in `config`.
 
+mod apertus;
 mod cohere;
 mod deepseek;
 mod exaone4;
@@ -78,6 +79,7 @@ const FAMILIES: &[&Family] = &[
     &glm4::FAMILY,
     &exaone4::FAMILY,
     &phi3::FAMILY,
+    &apertus::FAMILY,
     &cohere::FAMILY,
     &cohere::COHERE2,
 ];
