@@ -12,8 +12,7 @@ pub use blocks::blocks;
 
 use crate::{
     Config,
-    config::{Attention, DeltaNet, Latent, QkNorm},
-    score_head,
+    config::{Attention, DeltaNet, Latent, QkNorm, ScoreHead},
 };
 
 /// Parameters of one tensor's seeded numbers.
@@ -48,16 +47,11 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
             (!c.tied && c.score_head.is_none(), "lm_head.weight", embeddings),
         ],
     );
-    all.extend(c.score_head.map(|head| (score_head::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
+    all.extend(c.score_head.map(|head| (ScoreHead::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
     for i in 0..c.n_layers {
         let layer = format!("model.layers.{i}.");
-        all.extend(
-            c.norms
-                .names()
-                .into_iter()
-                .flatten()
-                .map(|norm| (format!("{layer}{norm}.weight"), vec![c.hidden])),
-        );
+        let norms = c.norms.names().into_iter().flatten();
+        all.extend(norms.map(|norm| (format!("{layer}{norm}.weight"), vec![c.hidden])));
         all.extend(present(&layer, beside_norms(c, i)));
         all.extend(match c.delta_net_of(i) {
             Some(delta_net) => present(&layer, linear_attention(c, delta_net)),
