@@ -2,6 +2,7 @@
 //! checking the engine against another.
 
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -14,12 +15,12 @@ use super::{output::TextOrJson, selftest::UsedGpus};
 use crate::{
     console::loading,
     engine::Engine,
-    eval::{Invocation, ModelSpec, Resources, SamplingSpec},
+    eval::{Invocation, ModelSpec, Resources, SamplingSpec, models::heads},
     files,
     llm::{Chat, Finish, Llm, Message, Reply, ResponseFormat, Token},
 };
 
-/// Ask a model one question.
+/// Ask a model one question, in a given form.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The question; `-`, or nothing at all, reads it from standard input
@@ -32,10 +33,14 @@ pub struct Args {
     /// A JSON file holding the conversation: `[{"role": "user", "content": "..."}, ...]`
     #[arg(long, value_name = "FILE.json")]
     chat: Option<PathBuf>,
+    /// The form of the answer: json=FILE (a JSON schema), regex=FILE (a regular expression) or choice=FILE
+    /// (choices, one a line)
+    #[arg(long, value_name = "KIND=FILE")]
+    form: Option<String>,
     /// A text file to score as the continuation of the prompt, instead of generating one
     #[arg(long, value_name = "FILE")]
     continuation: Option<PathBuf>,
-    /// How the answer is printed: text, or json (ids, tokens and log-probabilities on one line)
+    /// How the answer is printed: text, or json (ids, tokens and log-probabilities, or a head's scores, on one line)
     #[command(flatten)]
     printed: TextOrJson,
     #[command(flatten)]
@@ -49,16 +54,20 @@ pub struct Args {
 /// Runs `tribunal ask`.
 ///
 /// # Errors
-/// If a file cannot be read, or the model cannot be opened.
+/// If a file cannot be read, the model cannot be opened, or the form cannot be compiled.
 pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
-    let chat = args.conversation()?;
+    let (chat, form) = (args.conversation()?, args.form()?);
     let mut resources = args.engine.clone();
     UsedGpus::find(&args.model, &resources).settle(&mut resources)?;
+    let is_scored = args.check_head()?;
     let opened = loading::open(&args.model, &resources)?;
     let engine = opened.engine.until(&invocation.stop);
+    if is_scored {
+        return print_scores(&engine, &opened.full_name(), &chat, args.printed.is_json(), out);
+    }
     let reply = match &args.continuation {
         Some(file) => weigh(&engine, &chat, &read(file)?)?,
-        None => engine.ask(&chat, &ResponseFormat::Text, &args.sampling.sampling())?,
+        None => engine.ask(&chat, &form, &args.sampling.sampling())?,
     };
     if args.printed.is_json() {
         writeln!(out, "{}", record(&opened.full_name(), &reply))?;
@@ -66,6 +75,36 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
         writeln!(out, "{}", reply.text)?;
     }
     Ok(ExitCode::from(u8::from(reply.finish == Finish::Length)))
+}
+
+/// Prints the outputs of the score head after a chat, a line for each.
+fn print_scores(
+    engine: &Engine,
+    model: &str,
+    chat: &Chat,
+    is_json: bool,
+    out: &mut dyn Write,
+) -> Result<ExitCode> {
+    let scored = engine.score(chat)?;
+    let scores = scored.reading.map(|reading| reading.values.concat()).unwrap_or_default();
+    if is_json {
+        let prompt_ids = engine.prompt_ids(chat)?;
+        let usage = scored.usage;
+        writeln!(
+            out,
+            "{}",
+            json!({
+                "model": model,
+                "prompt_tokens": prompt_ids,
+                "scores": scores,
+                "computed": usage.computed,
+                "cached": usage.cached,
+            })
+        )?;
+    } else {
+        scores.iter().try_for_each(|score| writeln!(out, "{score}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A given continuation as a reply, so that both are printed alike.
@@ -106,6 +145,18 @@ fn read_json(path: &Path) -> Result<Value> {
 }
 
 impl Args {
+    /// Returns true if the model scores the chat instead of answering it.
+    fn check_head(&self) -> Result<bool> {
+        let is_scored = heads::outputs(&self.model.model).flatten().is_some();
+        if is_scored && (self.form.is_some() || self.continuation.is_some()) {
+            bail!(
+                "`{}` has a score head and answers no question\nhint: without a form or a continuation, its scores are printed",
+                self.model.model
+            );
+        }
+        Ok(is_scored)
+    }
+
     fn conversation(&self) -> Result<Chat> {
         if let Some(file) = &self.raw {
             return Ok(Chat::raw(read(file)?));
@@ -142,5 +193,45 @@ impl Args {
             );
         }
         Ok(text.trim_end().to_owned())
+    }
+
+    fn form(&self) -> Result<ResponseFormat> {
+        let Some(form) = &self.form else { return Ok(ResponseFormat::Text) };
+        let (kind, file) = form.split_once('=').unwrap_or((form, ""));
+        let file = Path::new(file);
+        Ok(match kind {
+            "json" => ResponseFormat::Json { schema: read_json(file)?, texts: BTreeMap::new() },
+            "regex" => ResponseFormat::Regex(read(file)?.trim_end_matches('\n').to_owned()),
+            "choice" => ResponseFormat::Choice(read(file)?.lines().map(str::to_owned).collect()),
+            _ => bail!("`--form {form}` is not json=FILE, regex=FILE or choice=FILE"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Ask {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_form_is_a_kind_and_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "\"yes\"\n").unwrap();
+        let form = |kind: &str| {
+            let form = format!("--form={kind}={}", dir.path().join("f").display());
+            Ask::parse_from(["ask", "Who?", &form]).args.form().map_err(|error| error.to_string())
+        };
+        assert_eq!(form("regex"), Ok(ResponseFormat::Regex("\"yes\"".into())));
+        assert_eq!(form("choice"), Ok(ResponseFormat::Choice(vec!["\"yes\"".into()])));
+        let json = ResponseFormat::Json { schema: "yes".into(), texts: BTreeMap::new() };
+        assert_eq!(form("json"), Ok(json));
+        assert!(form("xml").unwrap_err().contains("is not json=FILE, regex=FILE or choice=FILE"));
     }
 }

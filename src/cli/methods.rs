@@ -127,7 +127,7 @@ fn described(method: &Method<'_>) -> Value {
         "roles": method.roles.iter().map(|role| role.name()).collect::<Vec<_>>(),
         "presets": method.presets.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
         "granularities": method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>(),
-        "weights": method.weights, "misses": method.blind_spots, "marks": method.marks, "options": options,
+        "weights": method.weights, "misses": method.blind_spots, "marks": method.marks, "measured": method.measured, "options": options,
     })
 }
 
@@ -191,6 +191,7 @@ fn rows(method: &Method<'_>) -> Vec<(&'static str, String)> {
         ("weights", method.weights.unwrap_or("-").to_string()),
     ];
     rows.extend(method.marks.map(|marks| ("marks", marks.to_string())));
+    rows.extend(method.measured.map(|measured| ("measured", measured.to_string())));
     rows.extend(method.blind_spots.map(|caution| ("caution", caution.to_string())));
     rows
 }

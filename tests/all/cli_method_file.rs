@@ -135,6 +135,22 @@ fn a_changed_method_is_named_with_both_hashes() {
 }
 
 #[test]
+fn a_form_that_cannot_be_enforced_is_refused_before_a_model_is_loaded() {
+    let small = SmallRun::new(1);
+    copied(&small, "five-criteria", "mine");
+    let schema = small.read("mine/answer.json").replace("\"maxLength\": 200", "\"maxLength\": \"two\"");
+    fs::write(small.at("mine/answer.json"), schema).unwrap();
+    // There is no such model.
+    let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
+    assert!(code == 2 && text.contains("`./mine`: the form cannot be compiled"), "{text}");
+    assert!(!small.at("out").exists());
+    fs::write(small.at("mine/question.j2"), "{{ source }}\n{% if reference %}{{ tarqet }}{% endif %}")
+        .unwrap();
+    let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
+    assert!(code == 2 && text.contains("`./mine/question.j2` line 2: there is no value `tarqet`"), "{text}");
+}
+
+#[test]
 fn a_new_folder_works_at_once() {
     let small = SmallRun::new(1);
     model(&small);

@@ -4,6 +4,7 @@ mod gguf;
 mod noise;
 mod program;
 mod random_answer;
+mod score_head;
 mod shortest;
 mod small_run;
 mod tiny_judge;
@@ -19,6 +20,7 @@ pub use self::{
     noise::{Babble, Collector, Noise, Scores, Within, tiny, tiny_engine},
     program::{program, program_with},
     random_answer::random_answer,
+    score_head::{write_bos, write_with_head},
     shortest::WithShortest,
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel, verdicts},

@@ -46,6 +46,7 @@ mod run_growth;
 mod run_killed;
 mod run_plan;
 mod run_selection;
+mod score_heads;
 mod segment_read;
 mod selftest;
 mod session;

@@ -53,6 +53,15 @@ pub trait Llm: Sync + Send {
         Err(hidden())
     }
 
+    /// The outputs of the model's score head after the last token of a chat, as the one row of
+    /// [`Scored::reading`].
+    ///
+    /// # Errors
+    /// The errors of [`Llm::ask`]; [`Error::Engine`] when the model has no score head.
+    fn score(&self, _chat: &Chat) -> Result<Scored, Error> {
+        Err(Error::Engine("this model has no score head".into()))
+    }
+
     /// Returns true if the model can reason before an answer ([`Chat::thought`]): if its chat template marks
     /// reasoning.
     fn reasons(&self) -> bool {
@@ -174,6 +183,9 @@ pub struct Chat {
     pub effort: Option<Effort>,
     /// Text of the assistant's answer that is already there; the reply continues it.
     pub prefill: String,
+    /// The tokenizer puts its own beginning-of-sequence token before the one that a chat template writes, as
+    /// where a rendered chat is tokenized like any text. Only for [`Prompt::Messages`].
+    pub tokenized_as_text: bool,
 }
 
 impl Chat {

@@ -29,6 +29,8 @@ pub struct ChatTemplate {
     roles: BTreeMap<String, String>,
     /// Further variables, by name.
     options: serde_json::Map<String, serde_json::Value>,
+    /// The assistant's opening follows the turns, for its answer.
+    opens_answer: bool,
 }
 
 impl ChatTemplate {
@@ -52,7 +54,14 @@ impl ChatTemplate {
     fn with_roles(source: &str, roles: BTreeMap<String, String>) -> Result<Self, llm::Error> {
         let environment = template::compiled(source)?;
         let (source, marks) = (source.to_owned(), Marks::of(source));
-        Ok(Self { environment, source, marks, roles, options: serde_json::Map::new() })
+        let options = serde_json::Map::new();
+        Ok(Self { environment, source, marks, roles, options, opens_answer: true })
+    }
+
+    /// This template for whole conversations, which no answer follows.
+    #[must_use]
+    pub fn for_whole_chats(self) -> Self {
+        Self { opens_answer: false, ..self }
     }
 
     /// This template with further variables (`{"enable_thinking": false}`); `null` adds none.
@@ -93,6 +102,9 @@ impl ChatTemplate {
         protect: impl Fn(&str) -> String,
     ) -> Result<String, llm::Error> {
         let mut rendered = template::render(self, chat, contents)?;
+        if !self.opens_answer {
+            return Ok(rendered);
+        }
         let fallback = chat.thought.is_some().then(Marks::fallback);
         if let Some(marks) = self.marks.or(fallback) {
             marks.write(&mut rendered, chat.thought.as_ref(), protect);
@@ -136,7 +148,11 @@ pub fn encode(
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template.opened(chat, &contents, |thought| guard.protect(thought))?;
     let (text, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
-    tokenizer.encode_rendered(&text, &breaks).map_err(failed)
+    let mut ids = tokenizer.encode_rendered(&text, &breaks).map_err(failed)?;
+    if chat.tokenized_as_text {
+        ids.splice(..0, tokenizer.added_bos());
+    }
+    Ok(ids)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod memory;
 mod open;
 mod pending;
 pub mod radix;
+mod readings;
 pub mod saved;
 pub mod scheduler;
 pub mod score;
@@ -48,16 +49,16 @@ use crate::{
 
 use tribunal_core::{files, jinja, llm, panics, signature};
 use tribunal_cuda as cuda;
-use tribunal_model::{self as model, BLOCK, Weights};
+use tribunal_model::{self as model, BLOCK, Weights, score_head::Head};
 
 /// Types of the fields of [`Options`].
 pub use device::{Device, Error as DeviceError};
 pub use tribunal_cpu::{Activations, Compute, Isa, baseline::missing, cores::n_threads, heap::keep_freed};
-pub use tribunal_model::{Adapter, KvType, adapter, weights::Format};
+pub use tribunal_model::{Adapter, KvType, adapter, config::ScoreHead, weights::Format};
 
 pub use memory::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Sizes, free_on_gpu};
 
-use answer::{Answer, Outcome, Task};
+use answer::{Answer, Task};
 use branches::{Branches, Chain, Place};
 use chat::ChatTemplate;
 use generate::Generate;
@@ -65,7 +66,7 @@ use grammar::Vocabulary;
 use pending::{Pending, gone};
 use radix::{Prefix, Variant};
 pub use saved::SavedPrefixes;
-use score::{HiddenStates, Score};
+use score::Score;
 use sequence::Request;
 use tokenizer::Tokenizer;
 use worker::Submission;
@@ -197,6 +198,8 @@ struct Loaded {
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
     vocabulary: Vocabulary,
+    /// `None` of a language model.
+    head: Option<Head>,
     facts: Facts,
     n_adapters: usize,
 }
@@ -210,6 +213,8 @@ pub struct Facts {
     /// Positions of one sequence.
     pub context: usize,
     pub n_layers: usize,
+    /// The head of a model that scores chats and answers none.
+    pub score_head: Option<ScoreHead>,
     /// [`Weights::only_on_cpu`] of its weights.
     pub only_on_cpu: Option<String>,
     pub weight_bytes: usize,
@@ -356,6 +361,7 @@ impl Engine {
 
 impl Llm for Engine {
     fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        self.check_answers()?;
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
         let grammar = self.loaded.vocabulary.grammar(form)?;
@@ -399,6 +405,7 @@ impl Llm for Engine {
     /// Texts share their common prefixes, and all continuations of a prefix share its row of logits: the tree
     /// of the numbers from 0 to 100 takes eleven rows.
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        self.check_answers()?;
         let prompt = self.prompt_ids(chat)?;
         let texts: Vec<Vec<u32>> =
             continuations.iter().map(|text| self.data(text)).collect::<Result<_, _>>()?;
@@ -429,35 +436,11 @@ impl Llm for Engine {
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
-        let prompt = self.prompt_ids(chat)?;
-        let (n_prompt, ids) = (prompt.len(), self.data(text)?);
-        self.check_length(n_prompt, ids.len())?;
-        if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= self.loaded.facts.n_layers) {
-            let n_layers = self.loaded.facts.n_layers;
-            return Err(llm::Error::Depth { depth: *depth, n_layers });
-        }
-        let (Some(&deepest), false) = (depths.iter().max(), ids.is_empty()) else {
-            return Ok(States::default());
-        };
-        let mut end = 0;
-        let ends = ids.iter().map(|&id| {
-            end = text.len().min(end + self.loaded.tokenizer.bytes(id).len());
-            end
-        });
-        let ends = ends.collect();
-        let tokens = [&prompt[..], &ids].concat();
-        // Later layers do not affect the states.
-        let variant = self.variant(Some(deepest as u32));
-        let request = Request { states_from: n_prompt, ..Request::new(tokens, variant) };
-        let depths = depths.iter().map(|&depth| depth as u32).collect();
-        let task = Task::HiddenStates(HiddenStates::new(ids.len(), depths));
-        let Outcome { reply, states } = self.send(request, task)?.wait()?;
-        if states.iter().flatten().any(|x| !x.is_finite()) {
-            let reason =
-                "the hidden states are not numbers; the weights are damaged or overflow their format";
-            return Err(llm::Error::Engine(reason.into()));
-        }
-        Ok(States { ends, states, usage: reply.usage })
+        self.states_of(chat, text, depths)
+    }
+
+    fn score(&self, chat: &Chat) -> Result<Scored, llm::Error> {
+        self.head_outputs(chat)
     }
 
     fn counter(&self) -> Option<&dyn Counter> {

@@ -9,6 +9,7 @@ use crate::{
     device::Device,
     model::{
         self, Adapter, BLOCK, Config, Model, StepLimits, Weights,
+        score_head::Head,
         small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
     },
     signature::Signature,
@@ -53,7 +54,11 @@ pub fn over(
     let refused = |source| Error::Template { path: weights.path().display().to_string(), source };
     let template = template.map_err(refused)?;
     let chat_options = chat::variables(source.unwrap_or_default(), &options.chat_options);
-    let template = template.map(|t| t.with_options(&chat_options));
+    let mut template = template.map(|t| t.with_options(&chat_options));
+    let head = Head::load(weights)?;
+    if head.is_some() {
+        template = template.map(ChatTemplate::for_whole_chats);
+    }
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     config.check_context(&weights.path().display().to_string(), context)?;
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
@@ -70,6 +75,7 @@ pub fn over(
         signature,
         context,
         n_layers: config.n_layers,
+        score_head: config.score_head,
         only_on_cpu: weights.only_on_cpu(),
         weight_bytes: weights.n_bytes(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
@@ -80,7 +86,7 @@ pub fn over(
     let workers = Workers::start(models, prefixes.as_ref(), options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
-    let loaded = Loaded { workers, tokenizer, template, vocabulary, facts, n_adapters };
+    let loaded = Loaded { workers, tokenizer, template, vocabulary, head, facts, n_adapters };
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
 }
 

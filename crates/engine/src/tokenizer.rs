@@ -243,6 +243,12 @@ impl Tokenizer {
         self.bos
     }
 
+    /// The beginning-of-sequence token that is put before every text, if one is.
+    #[must_use]
+    pub fn added_bos(&self) -> Option<u32> {
+        self.bos.filter(|_| self.add_bos)
+    }
+
     /// The end-of-sequence token of the model's files.
     #[must_use]
     pub fn eos(&self) -> Option<u32> {

@@ -179,23 +179,29 @@ impl Worker {
     /// itself. No other check would detect a wrong kernel, or a missing wait.
     fn recheck(&mut self, batch: &Batch, depths: &[u32]) -> Result<(), llm::Error> {
         self.unchecked += 1;
-        let has_logits = batch.chunks.iter().any(|chunk| chunk.n_logits() > 0);
-        if self.recheck_every == 0 || self.unchecked < self.recheck_every || !has_logits {
+        let has_results = batch.chunks.iter().any(|chunk| chunk.n_logits() + chunk.n_states() > 0);
+        if self.recheck_every == 0 || self.unchecked < self.recheck_every || !has_results {
             return Ok(());
         }
         self.unchecked = 0;
-        let first = self.model.runtime().logits().map_err(|error| stopped(&error))?;
+        let results = |model: &dyn Model| {
+            let logits = model.runtime().logits().map_err(|error| stopped(&error))?;
+            Ok::<_, llm::Error>([&logits, model.hidden_states()].concat())
+        };
+        let first = results(&*self.model)?;
         self.model
             .run_proven(model_step(batch).at_depths(depths.iter().copied()))
             .map_err(|error| stopped(&error))?;
-        let second = self.model.runtime().logits().map_err(|error| stopped(&error))?;
+        let second = results(&*self.model)?;
         let n_rows = second.len();
+        let n_logits = n_rows - self.model.hidden_states().len();
         for (row, (first, second)) in first.iter().zip(&second).enumerate() {
             let differs = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
             if let Some(id) = first.iter().zip(second).position(differs) {
                 self.watch.differ();
+                let value = if row < n_logits { "logit of token" } else { "hidden state's value" };
                 return Err(llm::Error::Differs(format!(
-                    "the logit of token {id} after row {row} of {n_rows} is {:e}, and {:e} by the proven kernels",
+                    "the {value} {id} after row {row} of {n_rows} is {:e}, and {:e} by the proven kernels",
                     first[id], second[id]
                 )));
             }

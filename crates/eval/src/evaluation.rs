@@ -5,15 +5,17 @@ use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use crate::{
     digest,
+    engine::grammar,
     error::{Error, Result},
     hub::{self, Card},
     input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
+        method_file::MethodFile,
         registry::{self, Signed},
     },
     llm::CancellationToken,
-    models::{Models, adapter},
+    models::{Models, adapter, heads},
     prefixes, provenance,
     run::{
         self, Outcome, Progress, RunConfig, Selection, Shard, Silent, Task, Writing,
@@ -139,7 +141,12 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
 /// The judge of a specification, for any input with or without references.
 fn unchecked(spec: &Spec, has_references: bool) -> Result<Built> {
     let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-    Ok(tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?)
+    let built = tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?;
+    if let Some(form) = built.method_file().and_then(MethodFile::form) {
+        grammar::shortest(&form)
+            .map_err(|error| judges::setup::Error::Conflict(format!("`{}`: {error}", spec.judge.method)))?;
+    }
+    Ok(built)
 }
 
 /// A judge and its input, checked against each other. No model is loaded.
@@ -190,6 +197,7 @@ impl Evaluation {
     pub fn from_input(spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
+        heads::check(&spec.models, built.method().name, judge.head)?;
         match built.method().reads {
             Reads::Translations => input::need_translations(&spec.input)?,
             Reads::SourcesOnly => {}

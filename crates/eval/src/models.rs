@@ -23,6 +23,7 @@ use crate::{
 pub mod adapter;
 pub mod gpu_check;
 pub mod gpu_memory;
+pub mod heads;
 mod settings;
 mod spread;
 

@@ -124,6 +124,7 @@ pub fn options(request: &str) -> impl Iterator<Item = (&str, &str)> {
 pub const METHOD: &str = "--method";
 
 /// A method in a file, of whose folder only the files that it names are hashed and copied.
+#[must_use]
 pub fn of_method(path: &Path, method: &MethodFile) -> (Material, Vec<Copy>) {
     let kept = kept_as(METHOD);
     let files: BTreeMap<&str, &InForce> = method.files().iter().map(|file| (&*file.name, file)).collect();

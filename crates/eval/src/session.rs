@@ -7,7 +7,7 @@ use crate::{
     error::Result,
     evaluation::{Evaluation, Invocation},
     llm::CancellationToken,
-    models::{ModelLoader, Models, adapter},
+    models::{ModelLoader, Models, adapter, heads},
     run::{Outcome, Writing},
     spec::{InputSpec, Spec},
 };
@@ -57,7 +57,8 @@ impl Session {
     pub fn open(spec: Spec, invocation: Invocation, load: ModelLoader) -> Result<Self> {
         // Before the model is loaded, which can take minutes.
         let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-        tribunal_replication::build(&spec.judge.method, &settings)?;
+        let built = tribunal_replication::build(&spec.judge.method, &settings)?;
+        heads::check(&spec.models, built.method().name, built.judge.head)?;
         let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
         Ok(Self { spec, invocation, models })
     }

@@ -35,6 +35,8 @@ cards![
     "qwen3.6-35b-a3b",
     "glm-4.5-air",
     "tower-plus-9b",
+    "remedy-9b-22",
+    "remedy-9b-23",
     "llama-3.1-8b-instruct",
     "gemma-3-1b-it",
     "gemma-3-4b-it",

@@ -60,6 +60,10 @@ pub mod probe;
 
 pub mod likelihood;
 
+pub mod remedy;
+
+pub mod reward;
+
 pub mod thinking;
 
 pub mod answers;
@@ -146,6 +150,11 @@ pub struct Judge {
     pub trained_on: Option<TrainedOn>,
     /// The temperature and nucleus of its questions, where the method has its own.
     pub sampled_at: Option<[f32; 2]>,
+    /// True if prompts on the translations of one source share most of their tokens: they are then judged one
+    /// after another, wherever they stand in the input.
+    pub shares_sources: bool,
+    /// The score head that it reads; `None` for a judge of language models.
+    pub head: Option<NeededHead>,
     /// Treatment of segments that are not translations.
     pub untranslated: untranslated::Rule,
     /// The reasoning before each of its answers; `None` for none.
@@ -167,9 +176,17 @@ impl Judge {
             calls: None,
             trained_on: None,
             sampled_at: None,
+            shares_sources: false,
+            head: None,
             untranslated: untranslated::Rule::default(),
             reasoning: None,
         }
+    }
+
+    /// This judge for models with a score head, of which it reads one output, from 1, or the only one.
+    #[must_use]
+    pub fn of_head(self, output: Option<usize>) -> Self {
+        Self { head: Some(NeededHead { output }), shares_sources: true, ..self }
     }
 
     /// This judge with its number of calls per unit.
@@ -220,6 +237,13 @@ impl Judge {
     pub fn aggregated(self, aggregate: Aggregate) -> Self {
         Self { samples: Samples { aggregate, ..self.samples }, ..self }
     }
+}
+
+/// The score head that a judge reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeededHead {
+    /// The output that is read, from 1; `None` for the only one.
+    pub output: Option<usize>,
 }
 
 /// Inputs of a judge besides its settings.

@@ -33,6 +33,9 @@ pub struct Method<'m> {
     /// Known blind spots, shown with its verdicts; `None` if not evaluated.
     pub blind_spots: Option<&'static str>,
     pub system_means: SystemMeans,
+    /// Published scores beside human ones, with the command that compares them; `None` where the pages of
+    /// documentation have such a comparison, or none was made.
+    pub measured: Option<&'static str>,
     /// Relation of the marked errors to the score, if it is not their sum, and the meaning of their
     /// confidence.
     pub marks: Option<&'static str>,
@@ -67,6 +70,7 @@ impl Method<'static> {
             scales: &[],
             blind_spots: None,
             system_means: SystemMeans::Rank,
+            measured: None,
             marks: None,
             granularities: &[Granularity::Seg],
             presets: &[Preset::Paper, Preset::Code, Preset::Strict],

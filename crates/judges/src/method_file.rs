@@ -13,12 +13,13 @@ use tribunal_core::files;
 use super::{
     Judge, Method, Role, Stage,
     answers::fields::{Fault, SCHEMA},
-    declaration::{Declaration, Layout, SingleQuestion},
+    declaration::{Answers, Declaration, Layout, SingleQuestion},
+    pair::Texts,
     prompt::{self, File, InForce, Prompts},
     scale::Scale,
     setup::{self, GivenOptions, Granularity, Preset, ReferenceOption, Settings},
 };
-use crate::signature::Signature;
+use crate::{llm::ResponseFormat, signature::Signature};
 
 mod written;
 
@@ -149,6 +150,15 @@ impl MethodFile {
         &self.files
     }
 
+    /// The form of its answers, about texts of a letter each.
+    #[must_use]
+    pub fn form(&self) -> Option<ResponseFormat> {
+        match &self.question.answers {
+            Answers::Fields(fields) => Some(fields.form(&Texts::sample())),
+            _ => None,
+        }
+    }
+
     /// The first eight hexadecimal digits of the SHA-256 of its files.
     #[must_use]
     pub fn hash(&self) -> String {
@@ -214,7 +224,7 @@ impl MethodFile {
         let known: Vec<&str> = VARIABLES.into_iter().filter(|name| has_schema || *name != "schema").collect();
         let unknown = used.iter().find(|name| !known.iter().chain(&FUNCTIONS).any(|known| known == name))?;
         let (nearest, known) = (setup::nearest(unknown, known.iter().copied()), known.join(", "));
-        Some((unknown, format!("there is no value `{unknown}`{nearest}; hint: a template can use {known}")))
+        Some((unknown, format!("there is no value `{unknown}`{nearest}\nhint: a template can use {known}")))
     }
 }
 

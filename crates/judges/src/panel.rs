@@ -337,9 +337,31 @@ impl Panel {
         text: &str,
         probe: &LinearProbe,
     ) -> Result<Scored, llm::Error> {
+        self.read_by(role, step.into(), chat, text, |llm| llm.read(chat, text, probe))
+    }
+
+    /// The outputs of the score head of a role's model after a chat, recorded as in [`Panel::read`].
+    ///
+    /// # Errors
+    /// The errors of the model's [`Llm::score`].
+    pub fn score(&self, role: Role, step: impl Into<Step>, chat: &Chat) -> Result<Vec<f64>, llm::Error> {
+        let scored = self.read_by(role, step.into(), chat, "", |llm| llm.score(chat))?;
+        let outputs = scored.reading.and_then(|mut reading| reading.values.pop());
+        outputs.ok_or_else(|| llm::Error::Engine("the record has no outputs of a score head".into()))
+    }
+
+    /// Has a model read a text after a chat, and records it.
+    fn read_by(
+        &self,
+        role: Role,
+        step: Step,
+        chat: &Chat,
+        text: &str,
+        read: impl FnOnce(&dyn Llm) -> Result<Scored, llm::Error>,
+    ) -> Result<Scored, llm::Error> {
         let start = Instant::now();
-        let states = self.llm(role).read(chat, text, probe);
-        let attempt = Attempt { role, step: step.into(), number: 0 };
+        let states = read(&**self.llm(role));
+        let attempt = Attempt { role, step, number: 0 };
         let call = self.call(attempt, chat, Wanted::Reading(text.to_owned()), &self.sampling, start);
         self.record_scores(call, &states.clone().map(|scored| vec![scored]));
         states

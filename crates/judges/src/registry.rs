@@ -8,7 +8,7 @@ use super::{
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
     method::{Build, Calls, Method, Role},
     method_file::{self, MethodFile},
-    mqm_ape, probe, rate, rubric_mqm,
+    mqm_ape, probe, rate, remedy, reward, rubric_mqm,
     samples::Samples,
     scale::Scale,
     setup::{self, GivenOptions, LanguageCheck, OptionSpec, Preset, Reference, Settings, shared},
@@ -37,6 +37,8 @@ pub const METHODS: &[&Method<'static>] = &[
     &gmft::METHOD,
     &probe::METHOD,
     &likelihood::METHOD,
+    &remedy::METHOD,
+    &reward::METHOD,
     &m_mad::METHOD,
     &himate::METHOD,
     &rate::METHOD,
@@ -81,7 +83,8 @@ const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "pri
 /// given texts.
 #[must_use]
 pub fn writes(method: &Method<'_>) -> bool {
-    ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
+    let readers = [&probe::METHOD, &likelihood::METHOD, &remedy::METHOD, &reward::METHOD];
+    !readers.iter().any(|reader| reader.name == method.name)
 }
 
 /// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
@@ -357,7 +360,7 @@ pub fn sign(
     }
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
-    if method.name != probe::METHOD.name {
+    if ![&probe::METHOD, &remedy::METHOD, &reward::METHOD].iter().any(|other| other.name == method.name) {
         // The rule of `llm::is_chance`.
         signed = signed.with("signal", "above-chance");
     }

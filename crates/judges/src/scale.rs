@@ -40,6 +40,8 @@ pub enum Unit {
     TextLogProbability,
     /// The difference of two log-probabilities, per token or of a whole text.
     LogProbabilityGain,
+    /// Output of a model's score head, or its logistic function.
+    HeadOutput,
     /// Difficulty of translating a source, negated. It does not rate translations.
     Difficulty,
 }
@@ -253,6 +255,10 @@ impl fmt::Display for Scale {
             Unit::LogProbabilityGain => {
                 f.write_str("log-probability in nats, less that of the text alone; higher is better")
             }
+            Unit::HeadOutput if lowest.is_finite() => {
+                write!(f, "logistic function of the score head's output, {ends}; higher is better")
+            }
+            Unit::HeadOutput => f.write_str("output of the model's score head, unbounded; higher is better"),
             Unit::Difficulty => write!(f, "negative difficulty, {ends}, higher is easier"),
         }?;
         if self.raw == Direction::Lower { f.write_str("; raw scores without the minus") } else { Ok(()) }

@@ -72,10 +72,21 @@ pub struct Config {
     pub embedding_scale: Option<f32>,
     /// The output matrix is the embedding matrix.
     pub tied: bool,
+    /// The head of a model that scores texts, in place of the output matrix.
+    pub score_head: Option<ScoreHead>,
     /// Positions that the model supports.
     pub context: usize,
     /// Tokens that end an answer, by their ids in the model's files.
     pub stop_ids: Vec<u32>,
+}
+
+/// The head of a model that scores texts: a linear map of the last token's hidden state after the last norm
+/// (`*ForSequenceClassification`, reward models).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScoreHead {
+    pub n_outputs: usize,
+    /// The padding token: the state of the last other token counts.
+    pub padding: Option<u32>,
 }
 
 /// The nonlinearity of the feed-forward half.

@@ -67,7 +67,8 @@ pub struct Decoder<B: Backend> {
     embed_tokens: B::Table,
     layers: Vec<Layer<B>>,
     norm: B::Vector,
-    lm_head: B::Linear,
+    /// `None` of a model with a score head.
+    lm_head: Option<B::Linear>,
     hidden_states: Vec<Vec<f32>>,
     n_adapters: usize,
 }
@@ -131,10 +132,10 @@ impl<B: Backend> Decoder<B> {
         let (vocab, hidden) = (config.vocab, config.hidden);
         let embed_tokens = backend.table(weights, "model.embed_tokens.weight", [vocab, hidden])?;
         let load = Load { weights, config: &config, backend: &backend };
-        let lm_head = if config.tied {
-            backend.tied(&embed_tokens)?
-        } else {
-            load.linear(&[("lm_head".into(), vocab)], hidden, Cut::Anywhere)?
+        let lm_head = match config.score_head {
+            Some(_) => None,
+            None if config.tied => Some(backend.tied(&embed_tokens)?),
+            None => Some(load.linear(&[("lm_head".into(), vocab)], hidden, Cut::Anywhere)?),
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
@@ -146,7 +147,7 @@ impl<B: Backend> Decoder<B> {
     /// those in `depths`, and the logits if they are `wanted`.
     fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<LogitsStatus> {
         let (mut x, mut h) = self.embed()?; // [rows, hidden]
-        let mut kept = LogitsStatus::Ready;
+        let (mut kept, mut after_all) = (LogitsStatus::Ready, None);
         for idx in 0..n_layers {
             let is_captured = depths.contains(&(idx as u32 + 1));
             if idx + 1 == n_layers && !wanted && !is_captured {
@@ -154,16 +155,19 @@ impl<B: Backend> Decoder<B> {
                 break;
             }
             (x, h) = self.layer(idx, x, &h)?;
-            if is_captured {
+            if is_captured && idx + 1 == self.layers.len() {
+                after_all = Some(self.backend.floats(&x)?); // [wanted, hidden]
+            } else if is_captured {
                 self.backend.note(&x)?;
             }
         }
-        if wanted {
-            let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
+        if let Some(lm_head) = self.lm_head.as_ref().filter(|_| wanted) {
+            let logits = self.backend.product(&h, lm_head)?; // [wanted, vocab]
             kept = self.backend.keep_logits(logits)?;
         }
         if !depths.is_empty() {
             self.hidden_states = self.backend.noted()?;
+            self.hidden_states.extend(after_all);
         }
         Ok(kept)
     }
@@ -275,15 +279,18 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(self.n_adapters as u32 - 1)
     }
 
-    fn run(&mut self, step: Step) -> Result<()> {
+    fn run(&mut self, mut step: Step) -> Result<()> {
         step.check_adapters(self.n_adapters)?;
-        let wanted = !step.wanted.is_empty();
         let n_layers = step.n_layers.map_or(self.layers.len(), |n_layers| n_layers as usize);
-        if let Some(&depth) =
-            step.depths.iter().chain(&step.n_layers).find(|&&n| n as usize >= self.layers.len())
-        {
+        let deepest = self.layers.len() - usize::from(self.lm_head.is_some());
+        if let Some(&depth) = step.depths.iter().chain(&step.n_layers).find(|&&n| n as usize > deepest) {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
+        if self.lm_head.is_none() {
+            // The last layer leaves these rows alone, and the head takes their states.
+            step.wanted.clone_from(&step.noted);
+        }
+        let wanted = !step.wanted.is_empty();
         let depths = if step.noted.is_empty() { Vec::new() } else { step.depths.clone() };
         self.hidden_states.clear();
         if self.backend.begin(step)? == StepStatus::Execute

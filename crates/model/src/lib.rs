@@ -29,6 +29,8 @@ pub mod small_file;
 
 pub mod weights;
 
+pub mod score_head;
+
 pub mod adapter;
 
 pub use adapter::Adapter;

@@ -8,6 +8,7 @@ mod gguf;
 mod hybrid;
 mod quantised;
 mod safetensors;
+mod score_head;
 pub mod seeded;
 mod unread;
 

@@ -212,6 +212,17 @@ fn sources<S: Segments + ?Sized>(segments: &S) -> Members {
     }))
 }
 
+/// The position of the first translation of each segment's source.
+pub fn first_of_source<S: Segments + ?Sized>(segments: &S) -> Vec<usize> {
+    let mut first = vec![0; segments.n_segments()];
+    for members in sources(segments) {
+        for &member in &members {
+            first[member] = members[0];
+        }
+    }
+    first
+}
+
 /// One part of a run: `1/3` is the first of three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -70,6 +70,16 @@ impl<'a> Layout<'a> {
         Self { task, groups, ids, units, retry_missing: false }
     }
 
+    /// These groups in the order in which they are judged: that of the input, or source by source.
+    #[must_use]
+    pub fn queued(&self, mut groups: Vec<usize>) -> Vec<usize> {
+        if self.task.judge.shares_sources {
+            let sources = groups::first_of_source(self.task.segments);
+            groups.sort_by_key(|&group| sources[self.groups[group].members[0]]);
+        }
+        groups
+    }
+
     /// Number of units of some groups.
     #[must_use]
     pub fn n_units(&self, groups: &[usize]) -> usize {

@@ -1,4 +1,4 @@
-//! The groups that wait to be judged, in input order, so that concurrent groups share prefixes.
+//! The groups that wait to be judged, in an order in which concurrent groups share prefixes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

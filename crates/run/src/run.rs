@@ -162,7 +162,7 @@ impl Run<'_> {
         let progress = Arc::new(Meter::start(extent, config.progress.clone()));
         *config.writing.lock() = RunStatus { dir: Some(config.out.clone()), done, units, retained: None };
         let semaphore = PrioritySemaphore::new(config.questions);
-        let queue = Queue::new(groups);
+        let queue = Queue::new(layout.queued(groups));
         let output = Output::new(resumed, &config.writing);
         let judge_turns = || {
             while let Some(turn) = queue.take() {

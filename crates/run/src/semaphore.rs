@@ -131,6 +131,10 @@ impl Llm for Limited {
         self.with_permit(|llm| llm.score_continuations(chat, continuations), usage)
     }
 
+    fn score(&self, chat: &Chat) -> Result<Scored, Error> {
+        self.with_permit(|llm| llm.score(chat), |scored| Ok(scored.usage))
+    }
+
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {
         self.with_permit(|llm| llm.read(chat, text, probe), |scored| Ok(scored.usage))
     }

@@ -37,7 +37,7 @@ pub use self::{
     rule::{Rule, Sampled},
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},
-    weighing::{Halves, Words},
+    weighing::{Halves, Outputs, Words},
 };
 
 /// Scripted answers in order; the last one repeats.

@@ -1,7 +1,8 @@
 //! Models that give log-probabilities: of words by a rule, or of numbers by fixed odds.
 
 use tribunal_core::llm::{
-    Chat, Error, Finish, Llm, Prompt, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
+    Chat, Error, Finish, Llm, Prompt, Reading, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource,
+    Usage,
 };
 
 fn token(text: &str, logprob: f64) -> Token {
@@ -28,6 +29,25 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
             usage: Usage::default(),
         };
         Ok(texts.iter().map(scored).collect())
+    }
+}
+
+/// A score head whose outputs follow from the chat.
+pub struct Outputs(pub fn(&Chat) -> Vec<f64>);
+
+impl Llm for Outputs {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
+        Err(Error::Engine("nothing is to be written".into()))
+    }
+
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
+        Err(Error::Engine("nothing is to be weighed".into()))
+    }
+
+    fn score(&self, chat: &Chat) -> Result<Scored, Error> {
+        let reading = Some(Reading { ends: Vec::new(), values: vec![(self.0)(chat)] });
+        let (text, tokens, usage) = (String::new(), Vec::new(), Usage::default());
+        Ok(Scored { text, tokens, reading, is_chance: false, usage })
     }
 }
 

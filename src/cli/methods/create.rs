@@ -5,7 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{files, judges::method_file};
+use crate::{
+    files,
+    judges::{method_file, registry},
+};
 
 /// The files of the example, by their names in the folder.
 const FILES: [(&str, &str); 3] = [
@@ -25,13 +28,15 @@ pub fn create(folder: &Path) -> Result<()> {
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
         bail!("`{}` exists already\nhint: name a new folder", folder.display());
     }
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
-    let full = std::path::absolute(folder)?;
-    let name = full.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let name = std::path::absolute(folder)?.file_name().map(|name| name.to_string_lossy().to_lowercase());
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
-    let name = format!("name = \"{}\"", name.chars().map(plain).collect::<String>());
+    let name: String = name.unwrap_or_default().chars().map(plain).collect();
+    if name.is_empty() || registry::find(&name).is_ok() {
+        bail!("a method cannot be called `{name}`\nhint: name the folder otherwise");
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     for (file, text) in FILES {
-        let text = text.replacen(NAME, &name, 1);
+        let text = text.replacen(NAME, &format!("name = \"{name}\""), 1);
         files::write(&folder.join(file), |out| out.write_all(text.as_bytes()))?;
     }
     Ok(())

@@ -13,22 +13,22 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/cuda", "", 7_000),
     ("crates/engine", "", 6_550),
     ("crates/hub", "", 1_960),
-    ("crates/core", "", 7_280),
-    ("crates/judges", "", 11_800),
+    ("crates/core", "", 7_330),
+    ("crates/judges", "", 12_950),
     ("crates/meta", "", 8_790),
-    ("crates/replication", "", 3_800),
-    ("crates/eval", "", 3_720),
-    ("crates/run", "", 5_940),
+    ("crates/replication", "", 3_980),
+    ("crates/eval", "", 3_800),
+    ("crates/run", "", 5_960),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_100),
     ("crates/report", "", 5_470),
     ("crates/tune", "", 2_370),
-    (".", "cli", 5_720),
+    (".", "cli", 5_780),
     (".", "", 30),
 ];
 
 /// Of all rooms.
-const LINES: usize = 86_600;
+const LINES: usize = 88_150;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];

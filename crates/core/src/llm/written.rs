@@ -18,27 +18,31 @@ pub struct Chat {
     /// True if nothing in `raw` acts as a control token.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     inert: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tokenized_as_text: bool,
 }
 
 impl From<Chat> for super::Chat {
-    fn from(Chat { turns, thought, effort, prefill, raw, inert }: Chat) -> Self {
+    fn from(written: Chat) -> Self {
+        let Chat { turns, thought, effort, prefill, raw, inert, tokenized_as_text } = written;
         let prompt = match raw {
             None => Prompt::Messages(turns),
             Some(text) if inert => Prompt::Plain(text),
             Some(text) => Prompt::Raw(text),
         };
-        Self { prompt, thought, effort, prefill }
+        Self { prompt, thought, effort, prefill, tokenized_as_text }
     }
 }
 
 impl From<super::Chat> for Chat {
-    fn from(super::Chat { prompt, thought, effort, prefill }: super::Chat) -> Self {
+    fn from(chat: super::Chat) -> Self {
+        let super::Chat { prompt, thought, effort, prefill, tokenized_as_text } = chat;
         let (turns, raw, inert) = match prompt {
             Prompt::Messages(turns) => (turns, None, false),
             Prompt::Raw(text) => (Vec::new(), Some(text), false),
             Prompt::Plain(text) => (Vec::new(), Some(text), true),
         };
-        Self { turns, thought, effort, prefill, raw, inert }
+        Self { turns, thought, effort, prefill, raw, inert, tokenized_as_text }
     }
 }
 
@@ -53,6 +57,7 @@ mod tests {
             (Chat::raw("a"), r#"{"turns":[],"raw":"a"}"#),
             (Chat::plain("a"), r#"{"turns":[],"raw":"a","inert":true}"#),
             (Chat { prefill: "{".into(), ..Chat::new() }, r#"{"turns":[],"prefill":"{"}"#),
+            (Chat { tokenized_as_text: true, ..Chat::new() }, r#"{"turns":[],"tokenized_as_text":true}"#),
             (
                 Chat { thought: Some(Reasoning::Open), effort: Some(Effort::Low), ..Chat::new() },
                 r#"{"turns":[],"thought":"open","effort":"low"}"#,

@@ -58,7 +58,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
     values.extend(template.options.iter().map(|(name, value)| (name.as_str(), Value::from(Serde(value)))));
     values.extend(reasoning::chat_variables(&template.source, chat));
     values.insert("messages", messages.into());
-    values.insert("add_generation_prompt", true.into());
+    values.insert("add_generation_prompt", template.opens_answer.into());
     let max_bytes = MAX_ADDED_BYTES + 2 * contents.iter().map(|content| content.len()).sum::<usize>();
     let rendered = jinja::render(&template.environment, NAME, values.into(), max_bytes);
     rendered.map_err(|e| llm::Error::Template(reason(&e)))

@@ -73,8 +73,7 @@ impl Tokenizer {
     /// Those of [`Tokenizer::encode_data`].
     pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut ids = self.encode_template(text)?;
-        if let Some(bos) = self.bos
-            && self.add_bos
+        if let Some(bos) = self.added_bos()
             && ids.first() != Some(&bos)
         {
             ids.insert(0, bos);
@@ -88,8 +87,7 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
     pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let bos = self.bos.filter(|_| self.add_bos);
-        Ok(bos.into_iter().chain(self.encode_data(text)?).collect())
+        Ok(self.added_bos().into_iter().chain(self.encode_data(text)?).collect())
     }
 
     fn encode(&self, text: &str, control: Control<'_>, place: Place) -> Result<Vec<u32>, Error> {

@@ -206,6 +206,15 @@ fn hidden_states_do_not_depend_on_company_and_are_near_those_of_the_cpu() {
 }
 
 #[test]
+fn scores_do_not_depend_on_company_and_are_near_those_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    let [ours, cpu] = [&gpu, &Device::Cpu].map(crate::score_heads::scores_in_company);
+    for (ours, cpu) in ours.iter().flatten().zip(cpu.iter().flatten()) {
+        assert!((ours - cpu).abs() < 0.05, "{ours} on the GPU, {cpu} on the CPU");
+    }
+}
+
+#[test]
 fn replies_do_not_depend_on_batch_cache_drafts_or_order() {
     let Some(gpu) = gpu() else { return };
     let options = || Options { device: gpu.clone(), ..options() };

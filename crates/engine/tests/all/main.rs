@@ -18,4 +18,7 @@ mod model_quantised;
 mod model_second;
 mod model_weights;
 mod saved_prefixes;
+#[path = "../../../../tests/all/fakes/score_head.rs"]
+mod score_head;
+mod score_heads;
 mod states;

@@ -177,6 +177,7 @@ impl Family {
         let (module, kind) = name.rsplit_once('.').unwrap();
         match module {
             "model.embed_tokens" => return format!("token_embd.{kind}"),
+            "score" => return format!("cls.output.{kind}"),
             "model.norm" => return format!("output_norm.{kind}"),
             "lm_head" => return format!("output.{kind}"),
             _ => {}
@@ -339,6 +340,41 @@ fn a_gguf_file_computes_what_transformers_computes_with_the_folder() {
             }
         }
     }
+}
+
+/// The rank head of llama.cpp, whose softmax is left out.
+#[test]
+fn a_gguf_file_with_a_rank_head_has_the_scores_of_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    crate::score_head::write_with_head(folder.path(), "qwen3", |_, _| {});
+    let path = folder.path().join("m.gguf");
+    let mut ranked = Family {
+        tiny: "",
+        arch: "qwen3",
+        settings: vec![
+            ("block_count", size(2)),
+            ("attention.key_length", size(32)),
+            ("attention.value_length", size(32)),
+            ("attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
+            ("rope.freq_base", Value::F32(1e6)),
+            ("pooling_type", size(4)),
+        ],
+        mlp_norm: "ffn_norm",
+    };
+    ranked.write_from(folder.path(), &path, 2, &[]);
+    let [ours, expected] = [&path, folder.path()].map(|path| crate::score_heads::score_of_ids(path));
+    assert_eq!(ours, expected);
+    let refused = |family: &Family, words: &str| {
+        family.write_from(folder.path(), &path, 2, &[]);
+        let error = Weights::open(&path).map(drop).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let labels = Value::Array(vec![Value::String("yes".into()), Value::String("no".into())]);
+    ranked.settings.push(("classifier.output_labels", labels));
+    refused(&ranked, "has 1 rows, but the settings have 2 labels");
+    ranked.settings.pop();
+    *ranked.settings.last_mut().unwrap() = ("pooling_type", size(1));
+    refused(&ranked, "qwen3.pooling_type` is 1");
 }
 
 /// The format has no dense layers in this architecture; the first layer of the tiny model has experts.

@@ -112,21 +112,48 @@ fn files_that_are_refused() {
         refused(&[("minor = 0.5", "minor = -1")]),
         refused(&[("span = \"span\"", "span = \"text\"")]),
     ];
-    insta::assert_snapshot!(keys.join("\n"), @"");
+    insta::assert_snapshot!(keys.join("\n"), @r#"
+    `DIR/method.toml` line 3: unknown field `sumary`, expected one of `name`, `summary`, `citation`, `role`, `prompts`, `answer`, `score`, `errors`, `weights`
+    `DIR/method.toml` line 13: unknown variant `worse`, expected `higher` or `lower`
+    `DIR/method.toml` line 9: it can be 1 to 16384
+    `DIR/method.toml` line 11: `lowest` 10 is not below `highest` 10
+    `DIR/method.toml` line 2: a name has 1 to 64 lower-case letters, digits, hyphens and dots
+    `DIR/method.toml` line 5: a role cannot be `referee`
+    hint: it can be annotator, debater-a, debater-b, checker, reviewer, judge, tier-1, tier-2, single, core, evaluator, search, comparer or editor
+    `DIR/method.toml` line 14: the schema has no property `total`
+    `DIR/method.toml` line 10: the number of a JSON answer is at `field` or `mean`, that of others the answer or `after` a text
+    `DIR/method.toml` line 7: an answer has one form: `schema`, `choices` or `pattern`
+    `DIR/method.toml` line 8: regex parse error:     (     ^ error: unclosed group
+    `DIR/method.toml` line 20: a penalty is a number from 0
+    `DIR/method.toml` line 17: the schema has no property `text`
+    "#);
     let files = [
         refused(&[("question.j2", "../question.j2")]),
         refused(&[("question.j2", "/etc/passwd.j2")]),
         refused(&[("question.j2", "other.j2")]),
         refused(&[("question.j2", "question.txt")]),
         refused(&[("\"translation\"", "\"reference\"")]),
-        refused(&[("{\"properties\"", "[{\"properties\"")]),
+        refused(&[(SCHEMA_TEXT, "[]")]),
         refused(&[("{{ target }}", "{{ target")]),
         refused(&[("{{ target }}", "{% if reference %}{{ tarqet }}{% endif %}")]),
         refused(&[("{{ target }}", "{% include 'method.toml' %}")]),
         refused(&[("{{ target }}", "{{ reference }}")]),
         refused(&[("{{ target }}", "{% if reference %}{{ target | shout }}{% endif %}")]),
     ];
-    insta::assert_snapshot!(files.join("\n"), @"");
+    insta::assert_snapshot!(files.join("\n"), @r#"
+    `DIR/method.toml` line 6: `../question.j2` cannot be read: `../question.j2` leads out of the folder
+    `DIR/method.toml` line 6: `/etc/passwd.j2` cannot be read: `/etc/passwd.j2` leads out of the folder
+    `DIR/method.toml` line 6: `other.j2` cannot be read: there is no such file or folder
+    `DIR/method.toml` line 6: `question.txt` does not end in `.j2`
+    `DIR/method.toml` line 8: `substringOf` names "reference"; it can name source and translation
+    `DIR/method.toml` line 8: `answer.json` is no schema: it is no object
+    prompt `question.j2` cannot be used: unexpected `{`, expected end of variable block (line 3)
+    `DIR/question.j2` line 2: there is no value `tarqet`; did you mean `target`?
+    hint: a template can use source_lang, source, target_lang, target, reference, schema
+    prompt `question.j2`: template "method.toml" does not exist (line 2); hint: a template may only use the values that the method gives
+    `DIR/question.j2` line 2: a reference that is not shown prints `none` here; hint: {% if reference %} ... {% endif %}
+    prompt `question.j2`: filter shout is unknown (line 2); hint: a template may only use the values that the method gives
+    "#);
 }
 
 #[cfg(unix)]

@@ -10,6 +10,7 @@ mod judges_expected;
 mod judges_fsp;
 mod judges_gemba;
 mod judges_gemba_mqm;
+mod judges_heads;
 mod judges_published;
 mod judges_samples;
 mod judges_thinking;

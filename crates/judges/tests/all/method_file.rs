@@ -137,6 +137,15 @@ fn a_choice_read_as_a_number_of_which_less_is_better() {
             refused(&format!("{path}/none.toml"), &Settings::default()),
         ]
         .join("\n"),
-        @""
+        @"
+    the preset of `effort` cannot be `code`
+    hint: it can be strict
+    a method in a file has its prompts beside it; hint: change those of a copy of its folder
+    effort has neither severity weights nor shots; hint: leave weights and shots out
+    `effort` has no option `reference`
+    hint: its options are reasoning, reasoning-budget
+    `DIR/named.toml`: `gemba-mqm` is a built-in method; hint: choose another `name`
+    cannot read `DIR/none.toml`: there is no such file or folder
+    "
     );
 }

@@ -25,8 +25,16 @@ fn errors_weigh_as_much_as_their_corrections_win() {
     let judge = judge("mqm-ape", &Settings::default());
     let judged = |script| show(&run(&judge, &Arc::new(script), &document()[..1])[0]);
     // The first correction wins in both orders, the second order decides the other: A is always better.
-    insta::assert_snapshot!(judged(script(&["Er ging zum Ufer."])), @"");
-    insta::assert_snapshot!(judged(script(&["Er ging zur Bank."])), @"");
+    insta::assert_snapshot!(judged(script(&["Er ging zum Ufer."])), @"
+    score -5.5 raw -5.5
+      major accuracy/mistranslation `Bank` target 12..16 weight 5
+      minor style/awkward `ging` target 3..7 weight 0.5
+    ");
+    insta::assert_snapshot!(judged(script(&["Er ging zur Bank."])), @"
+    score 0 raw 0
+      major accuracy/mistranslation `Bank` target 12..16 weight 0
+      minor style/awkward `ging` target 3..7 weight 0
+    ");
     let script = Arc::new(script(&["Er ging zum Ufer.", "Er lief zur Bank."]));
     let verdict = run(&judge, &script, &document()[..1]).remove(0).unwrap();
     let suggestions: Vec<_> = verdict.errors.iter().map(|error| error.suggestion.as_deref()).collect();
@@ -37,8 +45,8 @@ fn errors_weigh_as_much_as_their_corrections_win() {
     let of_first =
         asked.iter().filter(|(chat, ..)| !chat.messages().last().unwrap().content.contains("lief"));
     let shown = of_first.map(|(chat, form, _)| {
-        let last = chat.messages().last().unwrap().clone();
-        show_question(&tribunal_core::llm::Chat::from_messages(vec![last]), form)
+        let last = chat.messages().last().unwrap().content.clone();
+        show_question(&tribunal_core::llm::Chat::new().user(last), form)
     });
     insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
 }

@@ -1,7 +1,7 @@
 //! [`Config`] from GGUF metadata: the readers that families share. It reads no tensor. An unsupported setting
 //! is rejected by name.
 
-use super::{Attention, Config, Rope, Scaling, Windows};
+use super::{Attention, Config, Rope, Scaling, ScoreHead, Windows};
 use crate::{
     Error,
     gguf::{Value, in_words, number, shown},
@@ -54,8 +54,9 @@ impl Schema {
         reader.check_keys()?;
         let eos = metadata.get("tokenizer.ggml.eos_token_id").and_then(whole);
         let stop_ids = eos.map(|id| id as u32).into_iter().collect();
-        let (vocab, tied) = (tensors.vocab, tensors.tied);
-        super::check(path, Config { vocab, tied, stop_ids, ..(self.config)(&reader)? })
+        let (vocab, score_head) = (tensors.vocab, reader.score_head()?);
+        let tied = score_head.is_none() && tensors.tied;
+        super::check(path, Config { vocab, tied, score_head, stop_ids, ..(self.config)(&reader)? })
     }
 }
 
@@ -111,6 +112,26 @@ impl Reader<'_> {
             context: self.size("context_length")?,
             ..Config::default()
         })
+    }
+
+    /// The score head of a file whose pooling type is `RANK`: one output for each label, one without labels.
+    /// llama.cpp applies a softmax to its outputs.
+    fn score_head(&self) -> Result<Option<ScoreHead>, Error> {
+        const RANK: usize = 4;
+        let key = "pooling_type";
+        match self.optional_size(key)? {
+            None | Some(0) => Ok(None),
+            Some(RANK) => {
+                let labels = match self.value("classifier.output_labels") {
+                    Some(Value::Array(labels)) => labels.len(),
+                    _ => 1,
+                };
+                Ok(Some(ScoreHead { n_outputs: labels, padding: None }))
+            }
+            Some(other) => {
+                Err(self.bad(key, format!("is {other}, which is not supported; {RANK} (rank) is")))
+            }
+        }
     }
 
     /// Layers of the decoder. Layers that predict further tokens are counted among the file's.

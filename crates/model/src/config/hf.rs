@@ -12,7 +12,7 @@ mod windows;
 
 use serde_json::{Map, Value};
 
-use super::{Activation, Attention, Config, Windows};
+use super::{Activation, Attention, Config, ScoreHead, Windows};
 use crate::Error;
 
 pub use classes::Class;
@@ -86,7 +86,9 @@ pub fn read(
     let s = file.settings;
     known::check(&s)?;
     let eos = file.outside.get("eos_token_id").or_else(|| s.given("eos_token_id"));
-    let config = Config { tied: file.tied()?, stop_ids: stop_ids(path, eos)?, ..(s.schema.config)(&s)? };
+    let score_head = file.score_head()?;
+    let tied = score_head.is_none() && file.tied()?;
+    let config = Config { tied, score_head, stop_ids: stop_ids(path, eos)?, ..(s.schema.config)(&s)? };
     let left_out = SIZES.into_iter().filter(|key| !s.file.contains_key(*key)).collect();
     let quantization = file.quantization;
     Ok(FileConfig { config: super::check(path, config)?, class: &s.class.name, left_out, quantization })
@@ -182,6 +184,8 @@ struct File<'a> {
     wrapper: Option<&'static Wrapper>,
     settings: Settings<'a>,
     quantization: Option<Quantization>,
+    /// True for a class with a score head in place of the output matrix.
+    scores: bool,
 }
 
 impl<'a> File<'a> {
@@ -202,8 +206,9 @@ impl<'a> File<'a> {
             ),
             None => None,
         };
+        let mut scores = false;
         for object in [Some(outside), text].into_iter().flatten() {
-            check_heads(path, object)?;
+            scores |= has_score_head(path, object)?;
         }
         let quantization = quantization::read(path, outside, text)?;
         let model_type = |object: &'a Map<String, Value>| object.get("model_type").and_then(Value::as_str);
@@ -225,7 +230,31 @@ impl<'a> File<'a> {
         if text.is_some() {
             known::check_outside(outside, &settings)?;
         }
-        Ok(Self { outside, wrapper, settings, quantization })
+        Ok(Self { outside, wrapper, settings, quantization, scores })
+    }
+
+    /// The score head. `id2label` has an entry for each output; without it and `num_labels` there are two.
+    fn score_head(&self) -> Result<Option<ScoreHead>, Error> {
+        if !self.scores {
+            return Ok(None);
+        }
+        let outside = Settings { file: self.outside, prefix: "", ..self.settings };
+        let labels = outside.object("id2label")?.map(Map::len);
+        let number = outside.size("num_labels")?;
+        if let (Some(labels), Some(number)) = (labels, number)
+            && labels != number
+        {
+            return Err(
+                outside.bad("num_labels", format!("is {number}, but `id2label` has {labels} entries"))
+            );
+        }
+        let n_outputs = labels.or(number).unwrap_or(2);
+        if !(1..=MAX_OUTPUTS).contains(&n_outputs) {
+            let reason = format!("is {n_outputs}; a number from 1 to {MAX_OUTPUTS} was expected");
+            return Err(outside.bad("num_labels", reason));
+        }
+        let padding = self.settings.size("pad_token_id")?.and_then(|id| u32::try_from(id).ok());
+        Ok(Some(ScoreHead { n_outputs, padding }))
     }
 
     /// Returns true if the output matrix is the embedding matrix. A multimodal class has a key and a default
@@ -247,25 +276,34 @@ impl<'a> File<'a> {
     }
 }
 
-/// Endings of model classes that have no language-model head.
-const OTHER_HEADS: [&str; 4] =
-    ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForRewardModel"];
+/// Endings of model classes that score the whole text, and of those that have neither such a head nor that of
+/// a language model.
+const SCORE_HEADS: [&str; 2] = ["ForSequenceClassification", "RewardModel"];
+const OTHER_HEADS: [&str; 2] = ["ForTokenClassification", "ForQuestionAnswering"];
 
-/// Rejects a model without a language-model head: with tied embeddings it would load as one.
-fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
+/// The most outputs of a score head, above those of any checkpoint.
+const MAX_OUTPUTS: usize = 1 << 16;
+
+/// Returns true if all classes of a file score texts. Rejects a model with neither head: with tied embeddings
+/// it would load as a language model.
+fn has_score_head(path: &str, object: &Map<String, Value>) -> Result<bool, Error> {
     let names = object.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let is_other =
-        |name: &Value| name.as_str().is_some_and(|n| OTHER_HEADS.iter().any(|end| n.ends_with(end)));
-    match names.iter().find(|name| is_other(name)) {
-        Some(name) if names.iter().all(is_other) => Err(Error::Config {
+    let ends = |name: &Value, endings: &[&str]| {
+        name.as_str().is_some_and(|name| endings.iter().any(|end| name.ends_with(end)))
+    };
+    if names.is_empty() || !names.iter().all(|name| ends(name, &SCORE_HEADS) || ends(name, &OTHER_HEADS)) {
+        return Ok(false);
+    }
+    match names.iter().find(|name| ends(name, &OTHER_HEADS)) {
+        Some(name) => Err(Error::Config {
             path: path.into(),
             key: "architectures".into(),
             reason: format!(
-                "is {}, which has no language-model head; reward and classification models are not read",
+                "is {}, a head that is not read; those of language models and `*ForSequenceClassification` are",
                 shown(name)
             ),
         }),
-        _ => Ok(()),
+        None => Ok(true),
     }
 }
 

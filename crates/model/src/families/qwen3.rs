@@ -1,7 +1,7 @@
 //! Qwen3: heads of queries and keys have norms; the last layers may slide.
 
 use super::{Config, Family, gguf, hf, qwen2::last_layers_slide};
-use gguf::tensors::{ATTENTION, DENSE, FFN_NORM, HEAD_NORMS, ROPE_FACTORS};
+use gguf::tensors::{ATTENTION, DENSE, FFN_NORM, HEAD_NORMS, ROPE_FACTORS, SCORE_HEAD};
 
 pub const FAMILY: Family = Family {
     name: "qwen3",
@@ -12,7 +12,9 @@ pub const FAMILY: Family = Family {
     },
     gguf: Some(gguf::Schema {
         architecture: "qwen3",
-        tensors: &[ATTENTION, HEAD_NORMS, FFN_NORM, DENSE, ROPE_FACTORS],
+        // The one architecture whose rank head llama.cpp applies to the last token.
+        keys: &[gguf::keys::SCORE_HEAD],
+        tensors: &[ATTENTION, HEAD_NORMS, FFN_NORM, DENSE, ROPE_FACTORS, SCORE_HEAD],
         config: |reader| Ok(Config { qk_norm: true, ..reader.decoder(reader.without_windows()?)? }),
         ..gguf::Schema::LLAMA_LIKE
     }),

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Rope, Routing, Scaling, Scoring, SharedExpert, gguf::tensors::UNUSED};
+use crate::config::{Rope, Routing, Scaling, ScoreHead, Scoring, SharedExpert, gguf::tensors::UNUSED};
 
 fn ok(json: &Value) -> Config {
     from_json("config.json", json).unwrap_or_else(|error| panic!("{error}: {json}"))
@@ -29,6 +29,10 @@ fn with(base: &Value, more: Value) -> Value {
 
 fn llama() -> Value {
     json!({"model_type": "llama", "max_position_embeddings": 512})
+}
+
+fn score_head(more: Value) -> Value {
+    with(&json!({"architectures": ["LlamaForSequenceClassification"]}), more)
 }
 
 fn gemma() -> Value {
@@ -281,11 +285,36 @@ fn a_setting_that_is_not_obeyed_is_refused_by_name() {
         (llama(), json!({"rope_scaling": {"factor": 2}}), "`rope_scaling.factor` is `2`"),
         (llama(), json!({"sliding_window": 64}), "`sliding_window` is `64`"),
         (llama(), json!({"num_experts": 8}), "`num_experts` is `8`, a setting that is not known"),
-        (llama(), json!({"architectures": ["LlamaForSequenceClassification"]}), "`architectures`"),
+        (llama(), json!({"architectures": ["LlamaForTokenClassification"]}), "`architectures`"),
+        (llama(), score_head(json!({"num_labels": 0})), "`num_labels` is 0"),
+        (
+            llama(),
+            score_head(json!({"num_labels": 2, "id2label": {"0": "bad"}})),
+            "`num_labels` is 2, but `id2label` has 1 entries",
+        ),
         (json!({"model_type": "mistral"}), json!({"attention_bias": true}), "`attention_bias`"),
     ] {
         refused(&with(&file, more), &[word]);
     }
+}
+
+#[test]
+fn a_score_head_has_an_output_for_each_label() {
+    for (more, n_outputs, padding) in [
+        (json!({}), 2, None),
+        (json!({"num_labels": 1, "pad_token_id": 7}), 1, Some(7)),
+        (json!({"id2label": {"0": "a", "1": "b", "2": "c"}}), 3, None),
+        (json!({"architectures": ["LlamaForRewardModel"], "num_labels": 1}), 1, None),
+    ] {
+        let config = from_json("c", &with(&llama(), score_head(more))).unwrap();
+        assert_eq!(config.score_head, Some(ScoreHead { n_outputs, padding }));
+        assert!(!config.tied);
+    }
+    let gemma = json!({"model_type": "gemma2", "architectures": ["Gemma2ForSequenceClassification"]});
+    let padding = Some(0);
+    assert_eq!(from_json("c", &gemma).unwrap().score_head, Some(ScoreHead { n_outputs: 2, padding }));
+    assert_eq!(from_json("c", &llama()).unwrap().score_head, None);
+    refused(&json!({"model_type": "bert", "architectures": ["BertForSequenceClassification"]}), &["`bert`"]);
 }
 
 #[test]
@@ -519,7 +548,7 @@ fn each_family_has_its_own_tensors() {
         ("llama", "blk.0.attn_q.scale"),
         ("qwen2", "blk.0.attn_norm.bias"),
         ("qwen2", "blk.x.attn_norm.weight"),
-        ("qwen3", "cls.output.weight"),
+        ("qwen2", "cls.output.weight"),
         ("gemma3", "rope_freqs.weight"),
     ] {
         assert_eq!(schema(arch).tensor_name(name), None, "{arch} {name}");

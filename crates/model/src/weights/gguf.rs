@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid,
+    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, score_head,
     unread::{self, Names},
 };
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     },
     families,
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
+    score_head::BIAS,
 };
 
 /// Opens a GGUF file, or all parts of the model that it is a part of.
@@ -71,6 +72,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     hybrid::split(&config, &mut index);
     drop_predicting(&mut index, metadata, schema, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
+    score_head::check(&paths[0], &config, &mut index)?;
     unread::check(&paths[0], &config, (&maps, &names), is_read, &mut index)?;
     if schema.is_interleaved {
         interleaved(&mut index, &config);
@@ -162,7 +164,9 @@ fn check_index(
 /// Returns true if the decoder reads a tensor that safetensors do not have, or not for every setting.
 fn is_read(name: &str) -> bool {
     let is_bias = name.ends_with("_proj.bias") && !name.contains(".experts.");
-    is_bias || matches!(name, "rope_freqs.weight" | "lm_head.bias") || name.ends_with(".linear_attn.decay")
+    is_bias
+        || matches!(name, "rope_freqs.weight" | "lm_head.bias" | BIAS)
+        || name.ends_with(".linear_attn.decay")
 }
 
 /// Drops the layers behind the decoder's that predict further tokens.

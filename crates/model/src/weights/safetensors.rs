@@ -11,12 +11,14 @@ use serde_json::Value;
 use super::{
     Entry, Format, Mapped, Source, Weights, experts, hybrid,
     quantised::Piece,
+    score_head,
     unread::{self, Names},
 };
 use crate::{
     Config, Error,
     config::hf::stop_ids,
     families,
+    score_head::BIAS,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
 
@@ -41,7 +43,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     }
     let named = |piece: &Piece| ((piece.file, piece.start), piece.name.clone());
     let names: Names = pieces.values().map(named).collect();
-    pieces.retain(|name, _| !unread::is_unused(name));
+    pieces.retain(|name, _| !unread::is_unused(&reading.config, name));
     if let (true, Some(first)) = (pieces.is_empty(), names.values().next()) {
         let reason = format!("has no tensors of a decoder; the first that it has is `{first}`");
         return Err(bad(path, reason, "weights are named as `transformers` does, `model.layers.0. ...`"));
@@ -57,9 +59,10 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     hybrid::split(&config, &mut index);
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;
+    score_head::check(path, &config, &mut index)?;
     // Layers that predict further tokens, or that the file excludes from the computation.
     index.retain(|name, _| fit::layer(name).is_none_or(|layer| layer < config.n_layers));
-    unread::check(path, &config, (&files, &names), |_| false, &mut index)?;
+    unread::check(path, &config, (&files, &names), |name| name == BIAS, &mut index)?;
     if let Some(ids) = generation_stops(path)? {
         config.stop_ids = ids;
     }

@@ -10,7 +10,7 @@ use tribunal_core::random;
 
 pub use blocks::blocks;
 
-use crate::{Config, config::DeltaNet};
+use crate::{Config, config::DeltaNet, score_head};
 
 /// Parameters of one tensor's seeded numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,9 +41,10 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         [
             (true, "model.embed_tokens.weight", embeddings.clone()),
             (true, "model.norm.weight", vec![c.hidden]),
-            (!c.tied, "lm_head.weight", embeddings),
+            (!c.tied && c.score_head.is_none(), "lm_head.weight", embeddings),
         ],
     );
+    all.extend(c.score_head.map(|head| (score_head::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
     for i in 0..c.n_layers {
         let layer = format!("model.layers.{i}.");
         all.extend(present(&layer, norms(c, i)));

@@ -37,9 +37,9 @@ const UNUSED: [&str; 9] = [
 ];
 
 /// Returns true if a tensor of this name has no effect on the computation for text.
-pub(super) fn is_unused(name: &str) -> bool {
-    let is_decoders = name.starts_with("model.") || name.starts_with("lm_head.");
-    !is_decoders
+pub(super) fn is_unused(config: &Config, name: &str) -> bool {
+    let head = if config.score_head.is_some() { "score." } else { "lm_head." };
+    !(name.starts_with("model.") || name.starts_with(head))
         || OTHER_PARTS.iter().any(|part| name.starts_with(part))
         || UNUSED.iter().any(|ending| name.ends_with(ending))
 }

@@ -206,6 +206,11 @@ impl Llm for ReplayLlm {
         self.scored(chat, continuations, |model| model.score_continuations(chat, continuations))
     }
 
+    fn score(&self, chat: &Chat) -> Result<Scored, Error> {
+        let score = |model: &dyn Llm| model.score(chat).map(|scored| vec![scored]);
+        self.scored(chat, &[String::new()], score)?.pop().ok_or_else(unrecorded)
+    }
+
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {
         let read = |model: &dyn Llm| model.read(chat, text, probe).map(|scored| vec![scored]);
         self.scored(chat, &[text.to_owned()], read)?.pop().ok_or_else(unrecorded)

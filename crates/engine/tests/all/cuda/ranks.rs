@@ -171,6 +171,10 @@ fn hidden_states_have_the_bits_of_one_gpu() {
             assert_eq!(ours.states, expected.states, "{group:?}");
         }
     }
+    let expected = crate::score_heads::scores_in_company(&gpus[0]);
+    for group in groups(&gpus, &[2, 4]) {
+        assert_eq!(crate::score_heads::scores_in_company(&group), expected, "{group:?}");
+    }
 }
 
 /// Steps of several GPUs at a time when each layout has been seen, recorded and launched.

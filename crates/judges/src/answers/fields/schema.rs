@@ -178,7 +178,17 @@ mod tests {
                 refused(&set("/properties/errors/items/anyOf/0/properties/span/substringOf", json!("target"))),
             ]
             .join("\n"),
-            @""
+            @r#"
+        score: a value of the schema cannot be read: 9 is not in 1 to 5
+        score: a value of the schema cannot be read: `bad` is no number
+        score: the schema has nothing at `#/$defs/none`
+        score: the schema has too many references and choices within each other
+        list: the schema has no property `errors`
+        list: `errors` is no array with items
+        category: the schema has no property `type`
+        severity: unknown severity `high`; hint: it can be critical, major, minor or neutral
+        schema: `substringOf` names "target"; it can name source and translation
+        "#
         );
     }
 }

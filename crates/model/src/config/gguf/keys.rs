@@ -82,6 +82,9 @@ pub const HYBRID: Keys = (
      ssm.time_step_rank ssm.group_count nextn_predict_layers expert_shared_feed_forward_length",
 );
 
+/// Further keys of families whose models may score texts.
+pub const SCORE_HEAD: Keys = (Read, "pooling_type classifier.output_labels");
+
 impl Schema {
     /// The reason why a key with this value, without the architecture's name before it, would make the model
     /// differ from the decoder; `None` for one that is supported or that changes nothing.

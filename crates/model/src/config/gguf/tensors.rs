@@ -83,6 +83,9 @@ pub const SHARED_EXPERTS: Group = &[
 /// The gate of Qwen's shared expert.
 pub const SHARED_EXPERT_GATE: Group = &[("ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight")];
 
+/// The head of a model that scores texts.
+pub const SCORE_HEAD: Group = &[("cls.output.weight", "score.weight"), ("cls.output.bias", "score.bias")];
+
 /// Layers that predict further tokens.
 pub const PREDICTING: Group = &[("nextn.*", UNUSED)];
 
@@ -120,8 +123,8 @@ impl Schema {
             Some(start) => part.starts_with(start),
             None => part == known,
         };
-        // The divisors of frequencies are the only tensor of the groups that belongs to no layer.
-        let is_global = |known: &str| known == ROPE_FACTORS[0].0;
+        let is_global =
+            |known: &str| [ROPE_FACTORS, SCORE_HEAD].concat().iter().any(|(name, _)| *name == known);
         let groups = self.tensors.iter().copied().flatten();
         let groups = groups.filter(|(known, _)| prefix.is_empty() == is_global(known));
         let mut names = groups.chain(GLOBAL.iter().filter(|_| prefix.is_empty()));

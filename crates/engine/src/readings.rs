@@ -1,0 +1,86 @@
+//! Readings of a text by hidden states: the states themselves, and the outputs of a score head. It generates
+//! nothing.
+
+use crate::llm::{self, Chat, Reading, Scored, States};
+
+use super::{
+    Engine, ScoreHead,
+    answer::{Outcome, Task},
+    radix::Variant,
+    score::HiddenStates,
+    sequence::Request,
+};
+
+impl Engine {
+    /// Rejects a question to a model that has a score head in place of an output matrix.
+    pub(super) fn check_answers(&self) -> Result<(), llm::Error> {
+        let reason = "the model has a score head, so that it answers no question; hint: `tribunal ask` prints its scores";
+        if self.loaded.head.is_some() { Err(llm::Error::Engine(reason.into())) } else { Ok(()) }
+    }
+
+    /// The hidden states of a text after a chat: [`crate::llm::Llm::states`].
+    pub(super) fn states_of(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
+        self.check_answers()?;
+        let prompt = self.prompt_ids(chat)?;
+        let (n_prompt, ids) = (prompt.len(), self.data(text)?);
+        self.check_length(n_prompt, ids.len())?;
+        if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= self.loaded.facts.n_layers) {
+            let n_layers = self.loaded.facts.n_layers;
+            return Err(llm::Error::Depth { depth: *depth, n_layers });
+        }
+        let (Some(&deepest), false) = (depths.iter().max(), ids.is_empty()) else {
+            return Ok(States::default());
+        };
+        let mut end = 0;
+        let ends = ids.iter().map(|&id| {
+            end = text.len().min(end + self.loaded.tokenizer.bytes(id).len());
+            end
+        });
+        let ends = ends.collect();
+        let tokens = [&prompt[..], &ids].concat();
+        // Later layers do not affect the states.
+        let variant = self.variant(Some(deepest as u32));
+        let depths = depths.iter().map(|&depth| depth as u32).collect();
+        let Outcome { reply, states } = self.hidden_states(tokens, n_prompt, depths, variant)?;
+        Ok(States { ends, states, usage: reply.usage })
+    }
+
+    /// The outputs of the score head after a chat: [`crate::llm::Llm::score`].
+    pub(super) fn head_outputs(&self, chat: &Chat) -> Result<Scored, llm::Error> {
+        let (Some(head), Some(ScoreHead { padding, .. })) = (&self.loaded.head, self.loaded.facts.score_head)
+        else {
+            let reason = "the model has no score head; hint: it answers questions";
+            return Err(llm::Error::Engine(reason.into()));
+        };
+        let mut tokens = self.prompt_ids(chat)?;
+        self.check_length(tokens.len(), 0)?;
+        while tokens.len() > 1 && tokens.last().copied() == padding {
+            tokens.pop();
+        }
+        let (last, n_layers) = (tokens.len() - 1, self.loaded.facts.n_layers as u32);
+        let Outcome { reply, states } =
+            self.hidden_states(tokens, last, vec![n_layers], self.variant(None))?;
+        let values = states.iter().map(|state| head.outputs(state)).collect();
+        let reading = Some(Reading { ends: Vec::new(), values });
+        Ok(Scored { text: String::new(), tokens: Vec::new(), reading, is_chance: false, usage: reply.usage })
+    }
+
+    /// Computes hidden states of the tokens from `first` on, after each of `depths` layers.
+    fn hidden_states(
+        &self,
+        tokens: Vec<u32>,
+        first: usize,
+        depths: Vec<u32>,
+        variant: Variant,
+    ) -> Result<Outcome, llm::Error> {
+        let task = Task::HiddenStates(HiddenStates::new(tokens.len() - first, depths));
+        let request = Request { states_from: first, ..Request::new(tokens, variant) };
+        let outcome = self.send(request, task)?.wait()?;
+        if outcome.states.iter().flatten().any(|x| !x.is_finite()) {
+            let reason =
+                "the hidden states are not numbers; the weights are damaged or overflow their format";
+            return Err(llm::Error::Engine(reason.into()));
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,172 @@
+//! ReMedy: the score head of a model that was trained on pairs of translations reads source, reference and
+//! translation as a chat. Tan and Monz, "ReMedy: Learning Machine Translation Evaluation from Human
+//! Preferences with Reward Modeling" (EMNLP 2025); <https://github.com/Smu-Tan/Remedy>, commit 6f1519c. It
+//! names no errors.
+//!
+//! Differs:
+//! - Tokens. The code has trl render the chat as text, in which the template writes `<bos>`, and tokenizes
+//!   that text as any other, which puts a second `<bos>` in front. So does this judge. In the code a control
+//!   token in a text acts; here none does.
+//! - Score. Code: the output of the head (`raw`) and its logistic function (`sigmoid`), means of systems over
+//!   either. `score=sigmoid` is the default here; `raw` in verdicts is the output in both cases. The code's
+//!   calibration divides the outputs of a whole file by a temperature that follows from all of them; a
+//!   verdict here depends on its segment alone.
+//! - Numbers. Code: bf16 by vLLM. Here the head and the norm before it are computed in f64.
+//! - Languages: the code's 36 names in its spelling; others are rejected.
+//! - A segment whose source and translation are both empty has no verdict.
+
+use serde::Serialize;
+
+use super::{
+    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Verdict,
+    prompt::{File, Prompts},
+    reading::strip,
+    reward::{HeadOptions, OUTPUTS, SCORE, SIGMOID, score_each},
+    setup::{self, GivenOptions, ReferenceOption, Settings},
+};
+use crate::{
+    llm::Chat,
+    segment::{Lang, Segment, numbered},
+};
+
+const PROMPT: File = File { name: "remedy/remedy.j2", text: include_str!("remedy/remedy.j2") };
+
+/// Metadata shown by `tribunal methods show remedy`.
+pub const METHOD: Method = Method {
+    name: "remedy",
+    summary: "the score head of a ReMedy model, after source, reference where there is one, and translation",
+    citation: "Tan and Monz 2025, \"ReMedy: Learning Machine Translation Evaluation from Human Preferences with Reward \
+               Modeling\"",
+    stages: &[SCORE],
+    answer_tokens: Some(0),
+    scale: SIGMOID,
+    scales: &[(&[("score", &["raw"])], OUTPUTS)],
+    measured: Some(
+        "the authors' scores with ReMedy-9B-23 on WMT23 (acc-eq@item en-de .609, zh-en .550; SPA en-de .983; raw .595 and \
+         .544; CometKiwi .569 and .525): `tribunal meta --testset WMT23 -l en-de,zh-en --gold mqm --stat \
+         seg:acc-eq@item,sys:spa --scores ReMedy=Remedy/wmt/wmt23/MQM/REMEDY-9b-sigmoid/{lp}/REMEDY-9b-sigmoid-refA.{level}.score`",
+    ),
+    presets: &[Preset::Strict],
+    options: &[ReferenceOption::CHOICES[0], HeadOptions::CHOICES[0]],
+    common: &[],
+    ..Method::with(build)
+};
+
+/// Languages by their codes, with the names in the prompts of the published models.
+///
+/// Source: `remedy/toolbox/languages.py`.
+const LANGUAGES: [(&str, &str); 36] = [
+    ("ar", "Arabic"),
+    ("bn", "Bengali"),
+    ("cs", "Czech"),
+    ("de", "German"),
+    ("en", "English"),
+    ("es", "Spanish"),
+    ("et", "Estonian"),
+    ("fi", "Finnish"),
+    ("fr", "French"),
+    ("gu", "Gujarati"),
+    ("ha", "Hausa"),
+    ("he", "hebrew"),
+    ("hi", "Hindi"),
+    ("hr", "croatian"),
+    ("is", "Icelandic"),
+    ("ja", "Japanese"),
+    ("kk", "Kazakh"),
+    ("km", "Khmer"),
+    ("ko", "Korean"),
+    ("liv", "Livonian"),
+    ("lt", "Lithuanian"),
+    ("lv", "Latvian"),
+    ("mr", "Marathi"),
+    ("ne", "Nepali"),
+    ("pl", "Polish"),
+    ("ps", "Pushto"),
+    ("ro", "Romanian"),
+    ("ru", "Russian"),
+    ("sah", "Yakut"),
+    ("si", "Sinhala"),
+    ("ta", "Tamil"),
+    ("tr", "Turkish"),
+    ("uk", "Ukrainian"),
+    ("xh", "Xhosa"),
+    ("zh", "Chinese"),
+    ("zu", "Zulu"),
+];
+
+/// A configured ReMedy judge.
+struct Remedy {
+    prompts: Prompts,
+    shows_reference: bool,
+    is_raw: bool,
+}
+
+/// The texts of a prompt.
+#[derive(Serialize)]
+struct Query<'a> {
+    source_lang: &'a str,
+    target_lang: &'a str,
+    source: &'a str,
+    reference: Option<&'a str>,
+}
+
+fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    settings.check_neither_weights_nor_shots(METHOD.name)?;
+    let prompts = Prompts::load(&[PROMPT], settings)?;
+    let sample = Query { source_lang: "", target_lang: "", source: "", reference: Some("") };
+    prompts.render(PROMPT, sample).map_err(setup::Error::from_prompt)?;
+    let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
+    let judge = Remedy { prompts, shows_reference, is_raw: *HeadOptions::read(options).is_raw };
+    let provenance = Provenance::of(&judge.prompts);
+    Ok(Judge::new(provenance, judge).of_head(None))
+}
+
+impl Protocol for Remedy {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        score_each(panel, group, None, self.is_raw, |segment| self.chat(segment))
+    }
+
+    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+        let unknown = segments.iter().find_map(|segment| {
+            [&segment.src_lang, &segment.tgt_lang]
+                .into_iter()
+                .find(|lang| name(lang).is_none())
+                .zip(Some(segment))
+        });
+        let Some((lang, segment)) = unknown else { return Ok(()) };
+        let known: Vec<&str> = LANGUAGES.iter().map(|(code, _)| *code).collect();
+        Err(setup::Error::Conflict(format!(
+            "{} of `{}` is in `{}`, a language that the models of `remedy` were not trained with\nhint: they were with {}",
+            numbered(segment.seg),
+            if segment.doc.is_empty() { &segment.system } else { &segment.doc },
+            lang.code(),
+            known.join(", ")
+        )))
+    }
+}
+
+impl Remedy {
+    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+        let missing = || Error::Failed("the segment has no reference translation to show".into());
+        let reference = segment.reference.as_deref().map(strip);
+        let name = |lang: &Lang| {
+            let unknown =
+                || Error::Failed(format!("`{}` is a language that the model does not have", lang.code()));
+            name(lang).ok_or_else(unknown)
+        };
+        let query = Query {
+            source_lang: name(&segment.src_lang)?,
+            target_lang: name(&segment.tgt_lang)?,
+            source: strip(&segment.source),
+            reference: if self.shows_reference { Some(reference.ok_or_else(missing)?) } else { None },
+        };
+        let chat =
+            Chat::new().user(self.prompts.render(PROMPT, query)?).assistant(strip(&segment.hypothesis));
+        Ok(Chat { tokenized_as_text: true, ..chat })
+    }
+}
+
+/// The name of a language in the prompts.
+fn name(lang: &Lang) -> Option<&'static str> {
+    LANGUAGES.iter().find(|(code, _)| *code == lang.language()).map(|(_, name)| *name)
+}

@@ -1,0 +1,106 @@
+//! `remedy`, `reward` and `ask` with seeded models that have a score head, from files to verdicts.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::fakes::{SmallRun, said, write_bos, write_with_head};
+
+/// A seeded Gemma 2 of four layers with a score head, whose tokenizer and template both write `<bos>`.
+fn model(small: &SmallRun) -> PathBuf {
+    let folder = small.at("remedy");
+    write_with_head(&folder, "gemma2", |_, _| {});
+    write_bos(&folder);
+    folder
+}
+
+fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/en-de").join(name).display().to_string()
+}
+
+/// Scores the example's two systems, with its second one as the reference.
+fn score(small: &SmallRun, out: &str, model: &Path, more: &[&str]) -> (i32, String) {
+    let [source, a, b] = ["source.txt", "system-a.txt", "system-b.txt"].map(example);
+    let mut command = small.tribunal(&["score", "-s", &source, "-t", &a, &b, "-r", &b, "-l", "en-de"]);
+    command.args(["--out", out, "--kv-cache", "8MiB", "--model"]).arg(model).args(more);
+    said(command)
+}
+
+fn json(small: &SmallRun, file: &str) -> Value {
+    serde_json::from_str(&small.read(file)).unwrap()
+}
+
+#[test]
+fn remedy_judges_the_example_and_is_verified() {
+    let small = SmallRun::new(1);
+    let model = model(&small);
+    let (code, text) = score(&small, "out", &model, &["--method", "remedy"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("logistic function of the score head's output, 0 to 1"), "{text}");
+    let lines: Vec<Value> =
+        small.read("out/verdicts.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 16);
+    for line in &lines {
+        let (raw, score) = (line["raw"].as_f64().unwrap(), line["score"].as_f64().unwrap());
+        assert!((score - 1.0 / (1.0 + (-raw).exp())).abs() < 1e-12, "{line}");
+    }
+    // Source and reference of the two systems are computed once.
+    let usage = &json(&small, "out/summary.json")["cost"]["usage"];
+    let tokens = |name: &str| usage[name].as_f64().unwrap_or_else(|| panic!("{usage}"));
+    let ratio = tokens("computed") / tokens("distinct");
+    assert!(ratio <= 1.02, "{ratio}: {usage}");
+    assert!(tokens("cached") > tokens("computed"), "{usage}");
+    let more = ["--method", "remedy", "--jobs", "1", "--no-prefix-cache", "--threads", "1"];
+    let (code, text) = score(&small, "one", &model, &more);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(small.read("out/verdicts.jsonl"), small.read("one/verdicts.jsonl"));
+    for more in [&["--without-model"][..], &[]] {
+        let (code, text) = said(small.tribunal(&[&["verify", "out"], more].concat()));
+        assert!(code == 0 && text.contains("confirmed"), "{text}");
+    }
+    let (code, text) =
+        score(&small, "plan", &model, &["--method", "remedy:score=raw,reference=off", "--dry-run"]);
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn a_question_to_a_score_head_prints_its_outputs() {
+    let small = SmallRun::new(1);
+    let model = model(&small);
+    let ask = |more: &[&str]| {
+        let mut command = small.tribunal(&["ask", "Guten Morgen!", "--kv-cache", "8MiB", "--model"]);
+        command.arg(&model).args(more);
+        said(command)
+    };
+    let (code, text) = ask(&["--json"]);
+    assert_eq!(code, 0, "{text}");
+    let printed: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let scores = printed["scores"].as_array().unwrap();
+    assert_eq!(scores.len(), 1);
+    let (_, plain) = ask(&[]);
+    assert_eq!(plain.lines().next().unwrap().parse::<f64>().ok(), scores[0].as_f64());
+    std::fs::write(small.at("choices.txt"), "yes\nno\n").unwrap();
+    let (code, text) = ask(&["--form", "choice=choices.txt"]);
+    assert!(code == 2 && text.contains("has a score head and answers no question"), "{text}");
+}
+
+#[test]
+fn a_model_with_another_head_is_refused_before_it_is_loaded() {
+    let small = SmallRun::new(1);
+    let model = model(&small);
+    let language_model = crate::fakes::tiny("qwen2");
+    let several = small.at("several");
+    write_with_head(&several, "qwen2", |_, _| {});
+    for (method, model, words) in [
+        ("remedy", &language_model, "is a language model without a score head, which `remedy` cannot use"),
+        ("reward", &language_model, "hint: a reward model"),
+        ("gemba-da", &model, "has a score head and answers no question, which `gemba-da` cannot use"),
+        ("remedy", &several, "has a score head of 3 outputs"),
+        ("reward:output=4", &several, "and output 4 is to be read"),
+    ] {
+        let (code, text) = score(&small, "none", model, &["--method", method]);
+        assert!(code == 2 && text.contains(words), "{method}: {text}");
+    }
+    let (code, text) = score(&small, "second", &several, &["--method", "reward:output=2"]);
+    assert_eq!(code, 0, "{text}");
+}
