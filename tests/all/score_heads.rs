@@ -79,8 +79,8 @@ fn a_question_to_a_score_head_prints_its_outputs() {
     assert_eq!(scores.len(), 1);
     let (_, plain) = ask(&[]);
     assert_eq!(plain.lines().next().unwrap().parse::<f64>().ok(), scores[0].as_f64());
-    std::fs::write(small.at("choices.txt"), "yes\nno\n").unwrap();
-    let (code, text) = ask(&["--form", "choice=choices.txt"]);
+    std::fs::write(small.at("answer.txt"), "yes").unwrap();
+    let (code, text) = ask(&["--continuation", "answer.txt"]);
     assert!(code == 2 && text.contains("has a score head and answers no question"), "{text}");
 }
 

@@ -9,7 +9,7 @@ pub(super) mod hf;
 
 use crate::Error;
 
-pub use attention::{Attention, AttentionKind, Windows};
+pub use attention::{Attention, AttentionKind, Latent, Windows};
 pub use delta_net::DeltaNet;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
 

@@ -170,9 +170,11 @@ impl Reader<'_> {
         Ok([full.or(sliding), sliding.or(full)].map(|kv_heads| kv_heads.unwrap_or(n_heads)))
     }
 
-    /// Values of a head that are rotated. Heads of values are as wide as those of keys.
+    /// Values of a head that are rotated. Heads of values are as wide as those of keys, but for latent attention.
     fn rotary_dim(&self, head_dim: usize) -> Result<usize, Error> {
-        self.check_width("attention.value_length", head_dim)?;
+        if self.value("attention.kv_lora_rank").is_none() {
+            self.check_width("attention.value_length", head_dim)?;
+        }
         if self.schema.rotates_in_part {
             return Ok(self.optional_size("rope.dimension_count")?.unwrap_or(head_dim));
         }
@@ -245,7 +247,7 @@ impl Reader<'_> {
         Ok(Windows { size, slides })
     }
 
-    fn value(&self, key: &str) -> Option<&Value> {
+    pub fn value(&self, key: &str) -> Option<&Value> {
         self.metadata.get(&format!("{}.{key}", self.prefix))
     }
 

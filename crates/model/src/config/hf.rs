@@ -224,7 +224,9 @@ impl<'a> File<'a> {
         };
         let unknown = || Error::Architecture { path: path.into(), arch: name.unwrap_or("").into() };
         let name = name.unwrap_or("");
-        let (schema, class) = schema(name).zip(Class::of(name)).ok_or_else(unknown)?;
+        let schema = schema(name).ok_or_else(unknown)?;
+        // A type without a class in transformers has that of the family's first type.
+        let class = Class::of(name).or_else(|| Class::of(schema.model_types[0])).ok_or_else(unknown)?;
         let prefix = if text.is_some() { "text_config." } else { "" };
         let settings = Settings { path, prefix, file: text.unwrap_or(outside), class, schema };
         if text.is_some() {
