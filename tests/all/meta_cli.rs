@@ -303,16 +303,13 @@ fn errors_of_a_run_stand_beside_those_of_the_raters() {
         let text = OUTPUT[seg];
         let error = |severity: &str| json!({"span": text, "side": "target", "start": 0, "end": 4, "category": "fluency/grammar", "severity": severity});
         // The third segment has no human score: its error is not counted.
-        let errors = match (system, seg) {
-            ("A", 0) => vec![error("major")],
-            ("A", 2) => vec![error("critical")],
-            _ => Vec::new(),
-        };
+        let severity = [Some("major"), None, Some("critical"), None][seg].filter(|_| system == "A");
+        let errors: Vec<Value> = severity.into_iter().map(error).collect();
         let line = json!({
             "system": system, "doc": if seg < 2 { "d1" } else { "d2" }, "seg": seg, "src_lang": "en", "tgt_lang": "de",
             "hypothesis": text, "score": -5.0, "status": "ok", "errors": errors,
         });
-        format!("{line}\n")
+        line.to_string() + "\n"
     };
     let lines = ["A", "B", "C"].iter().flat_map(|system| (0..4).map(|seg| verdict(system, seg)));
     write(&dir.path().join("run/verdicts.jsonl"), &lines.collect::<String>());
@@ -479,10 +476,9 @@ fn the_latent_weight_of_major_errors() {
         }
     }
     write(&dir.path().join("run/verdicts.jsonl"), &lines);
-    let ea = format!("ea={}", dir.path().join("run").display());
-    let also = ["--also", "latent-weight"];
+    let ea = format!("--scores=ea={}", dir.path().join("run").display());
     let arguments =
-        ["-l", "en-de", "--metrics", "Good", "--stat", "seg:acc-eq@item", "--scores", &ea, also[0], also[1]];
+        ["-l", "en-de", "--metrics", "Good", "--stat", "seg:acc-eq@item", &ea, "--also=latent-weight"];
     let json = meta(dir.path(), &[&arguments[..], &["--json"]].concat()).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     let found = &json["more"]["latent"][0]["found"]["Ok"];
