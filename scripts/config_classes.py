@@ -47,6 +47,9 @@ FAMILIES = [
     "gemma4_text",
     "gemma4_unified_text",
     "gpt_oss",
+    "deepseek_v2",
+    "deepseek_v3",
+    "glm4_moe_lite",
 ]
 
 

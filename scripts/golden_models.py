@@ -428,6 +428,145 @@ model(
 )
 
 
+# Latent attention; the rotated pairs of each head are neighbours. A dense layer first.
+LATENT = {
+    **GATED,
+    **NARROW,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 32,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 24,
+    "moe_intermediate_size": 16,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "n_shared_experts": 2,
+    "first_k_dense_replace": 1,
+    "moe_layer_freq": 1,
+    "aux_loss_alpha": 0.001,
+    "seq_aux": True,
+    "rope_theta": 10000,
+    "attention_bias": False,
+    "tie_word_embeddings": False,
+}
+OF_DEEPSEEK = ("moe_layer_freq", "aux_loss_alpha", "seq_aux")
+LATENT_ROPE = {
+    "type": "yarn",
+    "factor": 40,
+    "original_max_position_embeddings": 64,
+    "beta_fast": 32,
+    "beta_slow": 1,
+    "mscale": 0.707,
+    "mscale_all_dim": 0.707,
+}
+OFF_LATENT = {
+    "yarn": {"rope_scaling": None},
+    "norm_of_rows": weights("kv_a_layernorm.weight", 1.0),
+    "keys_and_values": weights("kv_b_proj.weight", 0.0),
+    "shared_expert": weights("shared_experts.down_proj.weight", 0.0),
+    "three_experts": {"num_experts_per_tok": 2},
+}
+model(
+    "deepseek-v2-lite",
+    {
+        **LATENT,
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "q_lora_rank": None,
+        "rope_scaling": LATENT_ROPE,
+        "scoring_func": "softmax",
+        "topk_method": "greedy",
+        "n_group": 1,
+        "topk_group": 1,
+        "norm_topk_prob": False,
+        "routed_scaling_factor": 1.0,
+    },
+    **OFF_LATENT,
+    mscale={"rope_scaling.mscale": 1.0},
+    factor_of_scores={"rope_scaling.mscale": None, "rope_scaling.mscale_all_dim": None},
+)
+# The best of each group's experts chooses the groups.
+model(
+    "deepseek-v2",
+    {
+        **LATENT,
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "q_lora_rank": 24,
+        "rope_scaling": {**LATENT_ROPE, "factor": 8, "mscale": 1.0, "mscale_all_dim": 1.0},
+        "scoring_func": "softmax",
+        "topk_method": "group_limited_greedy",
+        "n_group": 4,
+        "topk_group": 2,
+        "norm_topk_prob": False,
+        "routed_scaling_factor": 2.0,
+    },
+    **OFF_LATENT,
+    groups={"topk_method": "greedy"},
+    routed_scaling_factor={"routed_scaling_factor": 1.0},
+    norm_of_queries=weights("q_a_layernorm.weight", 1.0),
+)
+# With biases, which no published file has, and tensors of a layer that predicts further tokens.
+model(
+    "deepseek-v3",
+    {
+        **LATENT,
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "model_type": "deepseek_v3",
+        "q_lora_rank": 24,
+        "rope_scaling": {**LATENT_ROPE, "factor": 16, "mscale": 1.0, "mscale_all_dim": 0.8},
+        "attention_bias": True,
+        "ep_size": 1,
+        "num_nextn_predict_layers": 1,
+        "scoring_func": "sigmoid",
+        "topk_method": "noaux_tc",
+        "n_group": 4,
+        "topk_group": 2,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 2.5,
+    },
+    **OFF_LATENT,
+    interleaved={"rope_interleave": False},
+    correction_bias=buffers("e_score_correction_bias", 0.0),
+    groups={"n_group": 1, "topk_group": 1},
+    norm_topk_prob={"norm_topk_prob": False},
+    routed_scaling_factor={"routed_scaling_factor": 1.0},
+    norm_of_queries=weights("q_a_layernorm.weight", 1.0),
+    bias_of_queries=weights("q_a_proj.bias", 0.0),
+    bias_of_rows=weights("kv_a_proj_with_mqa.bias", 0.0),
+    bias_of_outputs=weights("o_proj.bias", 0.0),
+)
+# As GLM 4.7 Flash: values wider than the keys' plain part, no groups, epsilon of its own for the norms of compressed rows.
+model(
+    "glm4-moe-lite",
+    {
+        **{key: value for key, value in LATENT.items() if key not in OF_DEEPSEEK},
+        "architectures": ["Glm4MoeLiteForCausalLM"],
+        "model_type": "glm4_moe_lite",
+        "rms_norm_eps": 1e-5,
+        "qk_nope_head_dim": 24,
+        "v_head_dim": 32,
+        "q_lora_rank": 24,
+        "rope_theta": 1000000,
+        "rope_scaling": None,
+        "partial_rotary_factor": 1.0,
+        "topk_method": "noaux_tc",
+        "n_shared_experts": 1,
+        "n_group": 1,
+        "topk_group": 1,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 1.8,
+        "num_nextn_predict_layers": 1,
+    },
+    rope_theta={"rope_theta": 10000},
+    norm_of_rows=weights("kv_a_layernorm.weight", 1.0),
+    correction_bias=buffers("e_score_correction_bias", 0.0),
+    norm_topk_prob={"norm_topk_prob": False},
+    routed_scaling_factor={"routed_scaling_factor": 1.0},
+    dense_layers={"mlp_layer_types": ["dense", "sparse", "sparse"], "num_experts_per_tok": 2},
+)
+
 HYBRID = {
     **GATED,
     **NARROW,

@@ -83,7 +83,9 @@ class Verdict:
         warning = f"<div><b>warning</b> {escape(self.warning)}</div>" if self.warning else ""
         said = f"score {self.score:g}{within}" if self.score is not None else f"no verdict, {self.status}: {self.reason}"
         rows = "".join(
-            f"<li><b>{escape(e.severity)}</b> {escape(_category(e))} <q>{escape(e.span)}</q> {escape(e.explanation or '')}</li>"
+            f"<li><b>{escape(e.severity)}</b> {escape(_category(e))} <q>{escape(e.span)}</q> {escape(e.explanation or '')}"
+            + (f"<div dir='auto'>suggestion: {escape(e.suggestion)}</div>" if e.suggestion else "")
+            + "</li>"
             for e in self.errors
         )
         source = _marked(self.source, self.errors, "source")

@@ -2,6 +2,7 @@
 //! checking the engine against another.
 
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -19,7 +20,7 @@ use crate::{
     llm::{Chat, Finish, Llm, Message, Reply, ResponseFormat, Token},
 };
 
-/// Ask a model one question.
+/// Ask a model one question, in a given form.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The question; `-`, or nothing at all, reads it from standard input
@@ -32,6 +33,10 @@ pub struct Args {
     /// A JSON file holding the conversation: `[{"role": "user", "content": "..."}, ...]`
     #[arg(long, value_name = "FILE.json")]
     chat: Option<PathBuf>,
+    /// The form of the answer: json=FILE (a JSON schema), regex=FILE (a regular expression) or choice=FILE
+    /// (choices, one a line)
+    #[arg(long, value_name = "KIND=FILE")]
+    form: Option<String>,
     /// A text file to score as the continuation of the prompt, instead of generating one
     #[arg(long, value_name = "FILE")]
     continuation: Option<PathBuf>,
@@ -50,9 +55,9 @@ pub struct Args {
 /// Runs `tribunal ask`.
 ///
 /// # Errors
-/// If a file cannot be read, or the model cannot be opened.
+/// If a file cannot be read, the model cannot be opened, or the form cannot be compiled.
 pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
-    let chat = args.conversation()?;
+    let (chat, form) = (args.conversation()?, args.form()?);
     let mut resources = args.engine.clone();
     UsedGpus::find(&args.model, &resources).settle(&mut resources)?;
     let is_scored = args.check_head()?;
@@ -63,7 +68,7 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
     }
     let reply = match &args.continuation {
         Some(file) => weigh(&engine, &chat, &read(file)?)?,
-        None => engine.ask(&chat, &ResponseFormat::Text, &args.sampling.sampling())?,
+        None => engine.ask(&chat, &form, &args.sampling.sampling())?,
     };
     if args.printed.is_json() {
         writeln!(out, "{}", record(&opened.full_name(), &reply))?;
@@ -189,5 +194,45 @@ impl Args {
             );
         }
         Ok(text.trim_end().to_owned())
+    }
+
+    fn form(&self) -> Result<ResponseFormat> {
+        let Some(form) = &self.form else { return Ok(ResponseFormat::Text) };
+        let (kind, file) = form.split_once('=').unwrap_or((form, ""));
+        let file = Path::new(file);
+        Ok(match kind {
+            "json" => ResponseFormat::Json { schema: read_json(file)?, texts: BTreeMap::new() },
+            "regex" => ResponseFormat::Regex(read(file)?.trim_end_matches('\n').to_owned()),
+            "choice" => ResponseFormat::Choice(read(file)?.lines().map(str::to_owned).collect()),
+            _ => bail!("`--form {form}` is not json=FILE, regex=FILE or choice=FILE"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Ask {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_form_is_a_kind_and_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "\"yes\"\n").unwrap();
+        let form = |kind: &str| {
+            let form = format!("--form={kind}={}", dir.path().join("f").display());
+            Ask::parse_from(["ask", "Who?", &form]).args.form().map_err(|error| error.to_string())
+        };
+        assert_eq!(form("regex"), Ok(ResponseFormat::Regex("\"yes\"".into())));
+        assert_eq!(form("choice"), Ok(ResponseFormat::Choice(vec!["\"yes\"".into()])));
+        let json = ResponseFormat::Json { schema: "yes".into(), texts: BTreeMap::new() };
+        assert_eq!(form("json"), Ok(json));
+        assert!(form("xml").unwrap_err().contains("is not json=FILE, regex=FILE or choice=FILE"));
     }
 }

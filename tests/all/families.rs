@@ -39,8 +39,9 @@ fn every_family_judges_with_the_same_bytes_whatever_the_threads_and_the_batch() 
     let folder = tempfile::tempdir().unwrap();
     let methods = ["fsp", "gemba-mqm", "m-mad"];
     let families =
-        ["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3", "gemma4", "gemma4-moe", "gpt-oss-mxfp4"]
-            .map(|name| (name, methods));
+        ["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3", "gemma4", "gemma4-moe", "gpt-oss-mxfp4"];
+    let latent = ["deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "glm4-moe-lite"];
+    let families = families.into_iter().chain(latent).map(|name| (name, methods));
     let hybrids = ["qwen3-5", "qwen3-5-moe"].map(|name| (name, ["fsp", "himate", "rate"]));
     for (name, methods) in families.into_iter().chain(hybrids) {
         let model = folder.path().join(name);

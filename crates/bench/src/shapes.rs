@@ -132,14 +132,25 @@ impl Shape {
         2.0 * (n * each + output) + attention
     }
 
-    /// Bytes that a step of `rows` answers reads when each of them has `length` tokens before it: weights
-    /// once, keys, values and recurrent states of every row.
+    /// Bytes that a step of `rows` answers reads and writes when each of them has `length` tokens before it:
+    /// weights once, of a mixture those of the experts that it is expected to touch, keys and values of every
+    /// row, and its recurrent states, which are read and written.
     #[must_use]
     pub fn decode_bytes(&self, rows: usize, length: f64) -> f64 {
         let (each, output) = self.parameters();
         let c = &self.config;
         let cached = 2.0 * c.cached() as f64;
-        2.0 * (each + output) + rows as f64 * (length * cached + c.state_bytes() as f64)
+        let weights = each + self.other_experts(rows) + output;
+        2.0 * weights + rows as f64 * (length * cached + 2.0 * c.state_bytes() as f64)
+    }
+
+    /// Parameters of experts that so many rows touch, but for those of a single row: as many as `rows` draws
+    /// of `top_k` experts, each equally likely, are expected to contain.
+    fn other_experts(&self, rows: usize) -> f64 {
+        let Some(experts) = &self.config.experts else { return 0.0 };
+        let (n, top_k) = (experts.n as f64, experts.routing.top_k as f64);
+        let touched = n * (1.0 - (1.0 - top_k / n).powi(rows.max(1) as i32));
+        (touched - top_k) * (3 * experts.width * self.config.hidden * self.config.n_layers) as f64
     }
 }
 
@@ -183,6 +194,14 @@ mod tests {
             [(0, 9.0), (3, 10.0), (0, 0.0)].map(|(rows, keys)| tiny.decode_bytes(rows, keys) as i64);
         assert_eq!(empty, 2 * weights);
         assert_eq!(three - zero, 3 * 10 * 2 * 2 * 32 * 2);
+        // Of four experts two rows touch three, each of three matrices 256 x 256 in two layers.
+        let moe = Shape::named("tiny-moe").unwrap();
+        let [one, two] = [1, 2].map(|rows| moe.decode_bytes(rows, 0.0) as usize);
+        assert_eq!(two - one, 2 * 2 * 3 * 256 * 256);
+        // A state is read and written; four layers of the same experts.
+        let hybrid = Shape::named("tiny-hybrid").unwrap();
+        let [one, two] = [1, 2].map(|rows| hybrid.decode_bytes(rows, 0.0) as usize);
+        assert_eq!(two - one, 2 * 4 * 3 * 256 * 256 + 2 * hybrid.config.state_bytes());
         let operations = 2 * (5 * 2 * layer + 320 * 64) + 2 * 25 * 2 * 64;
         assert_eq!(tiny.prefill_operations(5) as i64, operations);
     }

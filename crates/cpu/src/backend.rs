@@ -9,6 +9,7 @@ use super::{
     cache::{Cache, with_halves},
     delta_net::{self, DeltaNet, Mixed},
     experts::{self, Experts, How},
+    latent::{Latent, Projection},
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
@@ -130,10 +131,6 @@ impl Cpu {
         let how = How { activation: self.config.activation, compute: self.compute };
         experts.forward(experts::Rows { x: &input.values, m: input.n_rows(), router }, how)
     }
-
-    fn rows_of_logits(&self) -> impl IndexedParallelIterator<Item = &[f32]> {
-        self.logits.par_chunks_exact(self.config.vocab)
-    }
 }
 
 impl Runtime for Cpu {
@@ -165,11 +162,8 @@ impl Runtime for Cpu {
 
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
         let isa = self.compute.tier;
-        Ok(self
-            .rows_of_logits()
-            .zip(wants)
-            .map(|(row, request)| sampler::sample(row, request, isa))
-            .collect())
+        let rows = self.logits.par_chunks_exact(self.config.vocab).zip(wants);
+        Ok(rows.map(|(row, request)| sampler::sample(row, request, isa)).collect())
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
@@ -180,8 +174,9 @@ impl Runtime for Cpu {
         Ok(rows.par_iter().map(of_row).collect())
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>> {
-        Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()> {
+        self.logits.chunks_exact(self.config.vocab).for_each(visit);
+        Ok(())
     }
 
     fn cheap_rows(&self) -> usize {
@@ -203,6 +198,7 @@ impl Backend for Cpu {
     type Table = Table;
     type Experts = Experts;
     type DeltaNet = DeltaNet;
+    type Latent = Latent;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(values)
@@ -223,6 +219,10 @@ impl Backend for Cpu {
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         let taps = self.config.delta_net.as_ref().map_or(0, |delta| delta.conv);
         Ok(DeltaNet::new(weights, taps))
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        Latent::load(weights, module, &self.config, self.compute)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
@@ -321,6 +321,31 @@ impl Backend for Cpu {
         Ok(Queries { values: q, gate })
     }
 
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries> {
+        let projection = Projection {
+            compute: self.compute,
+            config: &self.config,
+            angles: &self.angles,
+            step: &self.step,
+            runs: &self.runs,
+        };
+        let values = with_halves!(&mut self.cache, halves => {
+            projection.apply(latent, &h.values, &mut halves.keys[layer])
+        })?;
+        let width = self.config.query_width(AttentionKind::Full);
+        Ok(Queries { values: Floats { values, width }, gate: None })
+    }
+
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        let values = latent.expand(&attended.values, &self.config, self.compute)?;
+        Ok(Floats { values, width: self.config.n_heads * self.config.full.output_dim() })
+    }
+
     fn take_wanted(
         &mut self,
         x: Self::Stream,
@@ -350,7 +375,8 @@ impl Backend for Cpu {
             let cache = (halves.keys[layer].as_slice(), halves.values[layer].as_slice());
             attention::attended((&self.config, kind, sinks.map(Vec::as_slice)), self.compute.tier, &self.step, &tile, cache)
         });
-        let attended = Floats { values, width: queries.width };
+        let width = self.config.n_heads * self.config.attention(kind).attended_dim();
+        let attended = Floats { values, width };
         let Some(mut gate) = gate else { return Ok(attended) };
         let (n, isa) = (gate.width, self.compute.tier);
         let rows = gate.values.par_chunks_mut(n).zip(attended.values.par_chunks(n));

@@ -23,7 +23,7 @@ pub(super) use multiply::inputs;
 pub(super) use norm::Add;
 pub use values::{Queries, Values};
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use cudarc::driver::CudaStream;
 use parking_lot::Mutex;
@@ -221,6 +221,7 @@ impl Backend for Cuda {
     type Table = Table;
     type Experts = Experts;
     type DeltaNet = DeltaNet;
+    type Latent = Infallible;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(self.weight_upload.lock().floats(&values)?)
@@ -246,6 +247,19 @@ impl Backend for Cuda {
 
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         self.delta_net_weights(&weights)
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        Err(weights
+            .bad(module, "has latent attention, which runs on the CPU in this version; hint: `--device cpu`"))
+    }
+
+    fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {
+        match *latent {}
+    }
+
+    fn expand(&mut self, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        match *latent {}
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {

@@ -8,7 +8,7 @@ use crate::{
     cuda,
     device::Device,
     model::{
-        self, Adapter, BLOCK, Config, Model, StepLimits, Weights,
+        self, Adapter, BLOCK, Config, Model, StepLimits, Weights, gguf,
         score_head::Head,
         small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
     },
@@ -308,7 +308,7 @@ fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room, Erro
 
 fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<Tokenizer, String> {
     let tokenizer = if let Some(metadata) = weights.metadata() {
-        Tokenizer::from_gguf(&vocabulary(metadata), template)
+        Tokenizer::from_gguf(&vocabulary(metadata)?, template)
     } else {
         let json = small_file::read(&path.join("tokenizer.json"), MAX_TOKENIZER_BYTES).map_err(|e| {
             format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
@@ -377,27 +377,32 @@ fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<
     Ok(template.as_str().or_else(listed).map(str::to_owned))
 }
 
-fn vocabulary(metadata: &HashMap<String, Value>) -> GgufVocab {
+fn vocabulary(metadata: &HashMap<String, Value>) -> Result<GgufVocab, String> {
     let get = |key: &str| metadata.get(&format!("tokenizer.ggml.{key}"));
     let list = |key: &str| get(key).and_then(|v| v.to_vec().ok()).map_or(&[][..], Vec::as_slice);
     let strings = |key| list(key).iter().filter_map(|v| v.to_string().ok().cloned()).collect();
-    let id = |key| get(key).and_then(crate::model::config::gguf::whole).map(|id| id as u32);
-    GgufVocab {
+    let id = |key: &str| {
+        let Some(value) = get(key) else { return Ok(None) };
+        let id = gguf::whole(value).and_then(|id| u32::try_from(id).ok());
+        id.map(Some)
+            .ok_or_else(|| format!("`tokenizer.ggml.{key}` is `{}`, not a token id", gguf::in_words(value)))
+    };
+    Ok(GgufVocab {
         model: string(metadata, "tokenizer.ggml.model").unwrap_or_default(),
         pre: string(metadata, "tokenizer.ggml.pre").unwrap_or_default(),
         tokens: strings("tokens"),
         scores: list("scores").iter().filter_map(|v| v.to_f32().ok()).collect(),
         token_types: list("token_type").iter().filter_map(|v| v.to_i32().ok()).collect(),
         merges: strings("merges"),
-        bos: id("bos_token_id"),
-        eos: id("eos_token_id"),
-        eot: id("eot_token_id"),
-        unknown: id("unknown_token_id"),
-        padding: id("padding_token_id"),
+        bos: id("bos_token_id")?,
+        eos: id("eos_token_id")?,
+        eot: id("eot_token_id")?,
+        unknown: id("unknown_token_id")?,
+        padding: id("padding_token_id")?,
         add_bos: get("add_bos_token").and_then(|v| v.to_bool().ok()),
         add_space_prefix: get("add_space_prefix").and_then(|v| v.to_bool().ok()),
         chat_template: string(metadata, "tokenizer.chat_template"),
-    }
+    })
 }
 
 fn string(metadata: &HashMap<String, Value>, key: &str) -> Option<String> {

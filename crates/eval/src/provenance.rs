@@ -107,7 +107,7 @@ pub fn files(spec: &Spec) -> [(String, &Option<PathBuf>); 3] {
         ("shots", &spec.judge.shots),
         ("chat-template", &spec.models.chat_template),
     ];
-    files.map(|(name, path)| (format!("--{name}"), path))
+    files.map(|(name, path)| (flag(name), path))
 }
 
 /// The options of `NAME:option=value,...`, or of a method's file.
@@ -120,13 +120,20 @@ pub fn options(request: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|(name, value)| (name.trim(), value.trim()))
 }
 
-/// The name of the option for a method in `run.json`, where it is a file.
-pub const METHOD: &str = "--method";
+/// The name of the option for a method in a file, as in `run.json`.
+#[must_use]
+pub fn method_flag() -> String {
+    flag("method")
+}
+
+fn flag(name: &str) -> String {
+    format!("--{name}")
+}
 
 /// A method in a file, of whose folder only the files that it names are hashed and copied.
 #[must_use]
 pub fn of_method(path: &Path, method: &MethodFile) -> (Material, Vec<Copy>) {
-    let kept = kept_as(METHOD);
+    let kept = kept_as(&method_flag());
     let files: BTreeMap<&str, &InForce> = method.files().iter().map(|file| (&*file.name, file)).collect();
     let hashed: Vec<_> = files.iter().map(|(name, file)| (PathBuf::from(name), file.sha256())).collect();
     let copy = |(name, file): (&&str, &&InForce)| Copy {
@@ -135,7 +142,7 @@ pub fn of_method(path: &Path, method: &MethodFile) -> (Material, Vec<Copy>) {
     };
     let copies = files.iter().map(copy).collect();
     let (given, sha256) = (path.display().to_string(), materials::sha256(&hashed));
-    (Material { flag: METHOD.into(), given, kept: Some(kept), sha256 }, copies)
+    (Material { flag: method_flag(), given, kept: Some(kept), sha256 }, copies)
 }
 
 /// A file or folder with its hash, and its copies where it is small enough.

@@ -106,7 +106,9 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
     if options.order.is_empty() {
         rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
     } else {
-        rows.sort_by_key(|row| options.order.iter().position(|system| *system == row.system));
+        // Systems that the order does not name come last.
+        let position = |system: &str| options.order.iter().position(|other| *other == system);
+        rows.sort_by_key(|row| position(&row.system).unwrap_or(usize::MAX));
     }
     let baseline = options.baseline.unwrap_or(&rows[0].system).to_owned();
     let Some(base) = compared.get(baseline.as_str()) else {
@@ -202,4 +204,18 @@ fn on_common<'a>(
         (*system, common.map(|(unit, score)| (*unit, *score)).collect())
     });
     Ok((restricted.collect(), n_units - counts.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_that_the_order_does_not_name_come_last() {
+        let scores = ["a", "b", "c"].map(|system| (system.to_owned(), vec![Some(1.0), Some(2.0)]));
+        let judge = Judgements::of_columns("judge", scores.into());
+        let options = Options { order: vec!["c", "b"], resamples: 1, ..Options::default() };
+        let rows = compare(&[&judge], &options).unwrap().rows;
+        assert_eq!(rows.iter().map(|row| row.system.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
+    }
 }

@@ -208,6 +208,9 @@ impl Module {
         if model.delta_net_of(layer).is_some() {
             return Some("the model has linear attention");
         }
+        if model.attention_of(layer).latent.is_some() {
+            return Some("the model has latent attention");
+        }
         (self == Self::V && model.attention_of(layer).values_are_keys).then_some("the keys are the values")
     }
 

@@ -122,6 +122,15 @@ pub enum LogitsStatus {
     Rerun,
 }
 
+/// The kernels by which a step is computed a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recheck {
+    /// Those with the longest record.
+    Proven,
+    /// Those too, with the plain ones for attention: slow.
+    PlainAttention,
+}
+
 /// The cache, the buffers and the logits of the last step on a device. Every operation fails when the device
 /// does.
 pub trait Runtime: Send + Sync {
@@ -152,10 +161,10 @@ pub trait Runtime: Send + Sync {
         Ok(())
     }
 
-    /// Selects the kernels of later steps: those with the longest record, each launched by itself, or those
-    /// of the device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel
-    /// for each operation has no choice.
-    fn take_proven(&mut self, _proven: bool) {}
+    /// Selects the kernels of later steps: those of a recheck, each launched by itself, or those of the
+    /// device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel for
+    /// each operation has no choice.
+    fn take_kernels(&mut self, _recheck: Option<Recheck>) {}
 
     /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in
     /// this backend's own layout, for [`Runtime::write_prefix`]. `None` where a prefix is computed about as
@@ -182,13 +191,23 @@ pub trait Runtime: Send + Sync {
     /// The device fails.
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>>;
 
+    /// Calls `visit` with each row of the step's logits, in order, with few of them in memory at a time.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()>;
+
     /// The step's logits, for tests and measurements.
     ///
     /// Shape: `[wanted, vocab]`.
     ///
     /// # Errors
     /// The device fails.
-    fn logits(&self) -> Result<Vec<Vec<f32>>>;
+    fn logits(&self) -> Result<Vec<Vec<f32>>> {
+        let mut rows = Vec::new();
+        self.each_logits(&mut |row| rows.push(row.to_vec()))?;
+        Ok(rows)
+    }
 
     /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the
     /// weights.
@@ -220,6 +239,8 @@ pub trait Backend: Runtime + Sized + 'static {
     type Experts: Send + Sync;
     /// Convolution, decay and norm of one layer of Gated DeltaNet.
     type DeltaNet: Send + Sync;
+    /// The projections of one layer of latent attention, but for that of the output.
+    type Latent: Send + Sync;
 
     /// # Errors
     /// No memory on the device.
@@ -243,6 +264,13 @@ pub trait Backend: Runtime + Sized + 'static {
     /// # Errors
     /// No memory on the device.
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet>;
+
+    /// The projections of a layer's [`super::config::Latent`] attention. `module` is the checkpoint's name of
+    /// it: `model.layers.3.self_attn`.
+    ///
+    /// # Errors
+    /// Those of [`Backend::table`], and a device without latent attention.
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent>;
 
     /// The output matrix of a model whose output matrix is its embedding table.
     ///
@@ -309,6 +337,27 @@ pub trait Backend: Runtime + Sized + 'static {
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries>;
+
+    /// The queries of latent attention from normed rows, in the space of the cached rows; the rows' compressed
+    /// values, normed, and rotated ones are written to one layer of the cache, which then is that of one head
+    /// whose values are the first ones of its keys.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries>;
+
+    /// The heads' outputs of latent attention from the compressed values of [`Backend::attend`].
+    ///
+    /// Shape: `[rows, heads rank]` -> `[rows, heads value_dim]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input>;
 
     /// The rows of the stream and of the queries that have logits.
     ///

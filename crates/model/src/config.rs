@@ -9,7 +9,7 @@ pub(super) mod hf;
 
 use crate::Error;
 
-pub use attention::{Attention, AttentionKind, Windows};
+pub use attention::{Attention, AttentionKind, Latent, Windows};
 pub use delta_net::DeltaNet;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
 
@@ -257,20 +257,20 @@ fn llama3(frequency: f64, factor: f64, low: f64, high: f64, original: f64) -> f6
 /// The most layers, above those of any checkpoint: checked before memory is allocated for them.
 pub(super) const MAX_LAYERS: usize = 1 << 10;
 
-/// Checks the number of layers against `MAX_LAYERS`.
-fn layers(path: &str, key: &str, n: usize) -> Result<usize, Error> {
-    if (1..=MAX_LAYERS).contains(&n) {
+/// The most outputs of a score head, above those of any checkpoint.
+const MAX_OUTPUTS: usize = 1 << 16;
+
+/// Checks that a number is from 1 to `limit`.
+fn limited(path: &str, key: &str, n: usize, limit: usize) -> Result<usize, Error> {
+    if (1..=limit).contains(&n) {
         return Ok(n);
     }
-    let reason = format!("is {n}; a number from 1 to {MAX_LAYERS} was expected");
+    let reason = format!("is {n}; a number from 1 to {limit} was expected");
     Err(Error::Config { path: path.into(), key: key.into(), reason })
 }
 
 /// Rejects sizes that no checkpoint has, before memory is allocated for them.
 fn check(path: &str, config: Config) -> Result<Config, Error> {
-    let bad = |key: &str, reason: &str| {
-        Err(Error::Config { path: path.into(), key: key.into(), reason: reason.into() })
-    };
     let c = &config;
     for (key, size, limit) in [
         ("hidden size", c.hidden, 1 << 20),
@@ -280,9 +280,7 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
         ("vocabulary size", c.vocab, 1 << 24),
         ("context length", c.context, 1 << 30),
     ] {
-        if size == 0 || size > limit {
-            return bad(key, &format!("is {size}; a number from 1 to {limit} was expected"));
-        }
+        limited(path, key, size, limit)?;
     }
     attention::check(path, c)?;
     experts::check(path, c)?;

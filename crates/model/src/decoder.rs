@@ -7,7 +7,8 @@ use super::{
     Adapter, Config, Error, Result, Weights,
     adapter::{AdapterLayer, Module},
     backend::{
-        Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Rows, Runtime, StepStatus,
+        Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Recheck, Rows, Runtime,
+        StepStatus,
     },
     config::AttentionKind,
     step::Step,
@@ -37,12 +38,12 @@ pub trait Model: Send + Sync {
     /// A token or block that does not exist, or the device fails.
     fn run(&mut self, step: Step) -> Result<()>;
 
-    /// Runs the last step once more, by the kernels with the longest record, each launched by itself: the
-    /// same bits where all kernels are right. A model with recurrent states has advanced and cannot.
+    /// Runs the last step once more, by the kernels of a recheck, each launched by itself: the same bits where
+    /// all kernels are right. A model with recurrent states has advanced and cannot.
     ///
     /// # Errors
     /// Those of [`Model::run`].
-    fn run_proven(&mut self, step: Step) -> Result<()>;
+    fn run_again(&mut self, step: Step, recheck: Recheck) -> Result<()>;
 
     /// Runs a step through the first `layers` layers only and returns the residual stream of all its rows,
     /// with or without logits.
@@ -97,6 +98,8 @@ enum Mixer<B: Backend> {
         sinks: Option<B::Vector>,
         kind: AttentionKind,
     },
+    /// Compressed rows of all of them.
+    Latent(B::Latent),
     /// A recurrent state.
     DeltaNet { projections: B::Linear, delta_net: B::DeltaNet },
 }
@@ -197,6 +200,15 @@ impl<B: Backend> Decoder<B> {
                 let rows = if is_last { Rows::Wanted } else { Rows::All };
                 backend.attend(idx, queries, rows, *kind, sinks.as_ref())? // [rows, heads head_dim]
             }
+            Mixer::Latent(latent) => {
+                let mut queries = backend.project_latent(idx, h, latent)?;
+                if is_last {
+                    (x, queries) = backend.take_wanted(x, queries)?;
+                }
+                let rows = if is_last { Rows::Wanted } else { Rows::All };
+                let attended = backend.attend(idx, queries, rows, AttentionKind::Full, None)?; // [rows, heads rank]
+                backend.expand(&attended, latent)? // [rows, heads value_dim]
+            }
             // Never the last layer: the configuration is checked.
             Mixer::DeltaNet { projections, delta_net } => backend.mix(idx, h, projections, delta_net)?,
         };
@@ -225,6 +237,7 @@ impl<B: Backend> Decoder<B> {
             Mixer::Attention { qkv, norms, kind, .. } => {
                 backend.project(idx, h, qkv, head_norms(norms), *kind).map(drop)
             }
+            Mixer::Latent(latent) => backend.project_latent(idx, h, latent).map(drop),
             Mixer::DeltaNet { projections, delta_net } => {
                 backend.mix(idx, h, projections, delta_net).map(drop)
             }
@@ -265,6 +278,8 @@ impl<B: Backend> Model for Decoder<B> {
                     let values = if values_are_keys { Module::K } else { Module::V };
                     backend.adapt(qkv, &[Module::Q, Module::K, values].map(added))?;
                 }
+                // No adapter has matrices of it: it is checked.
+                Mixer::Latent(_) => {}
                 Mixer::DeltaNet { projections, .. } => backend.adapt(projections, &[None; 4])?,
             }
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
@@ -301,10 +316,10 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(())
     }
 
-    fn run_proven(&mut self, step: Step) -> Result<()> {
-        self.backend.take_proven(true);
+    fn run_again(&mut self, step: Step, recheck: Recheck) -> Result<()> {
+        self.backend.take_kernels(Some(recheck));
         let run = self.run(step);
-        self.backend.take_proven(false);
+        self.backend.take_kernels(None);
         run
     }
 

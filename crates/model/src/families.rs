@@ -1,6 +1,7 @@
 //! The supported families of models: a file for each, with what its `config.json` and its GGUF files say, its
 //! defaults, its tensors and what it refuses. The readers that they share are in `config`.
 
+mod deepseek;
 mod gemma2;
 mod gemma3;
 mod gemma4;
@@ -56,6 +57,21 @@ const FAMILIES: &[&Family] = &[
     &gemma4::FAMILY,
     &gpt_oss::FAMILY,
     &seed_oss::FAMILY,
+    &deepseek::V2,
+    &deepseek::V3,
+    &deepseek::GLM_LITE,
+];
+
+/// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by
+/// their GGUF files' architectures.
+const SPARSE: [&str; 7] = [
+    "deepseek_v32",
+    "deepseek_v4",
+    "glm_moe_dsa",
+    "mistral_large4_text",
+    "deepseek32",
+    "deepseek4",
+    "glm-dsa",
 ];
 
 /// Names of all families, separated by commas.
@@ -77,6 +93,9 @@ pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
 /// # Errors
 /// Those of [`from_json`].
 pub(super) fn read_json(path: &str, json: &Value) -> Result<hf::FileConfig, Error> {
+    for name in [&json["text_config"]["model_type"], &json["model_type"]] {
+        refuse_sparse(path, "model_type", name.as_str().unwrap_or(""))?;
+    }
     hf::read(path, json, |model_type| {
         let mut schemas = FAMILIES.iter().map(|family| &family.hf);
         schemas.find(|schema| schema.model_types.contains(&model_type))
@@ -90,9 +109,21 @@ pub(super) fn read_json(path: &str, json: &Value) -> Result<hf::FileConfig, Erro
 pub(super) fn of_gguf(path: &str, metadata: &Metadata) -> Result<&'static gguf::Schema, Error> {
     let name = metadata.get("general.architecture").and_then(|name| name.to_string().ok());
     let name = name.map_or("", String::as_str);
+    refuse_sparse(path, "general.architecture", name)?;
     let mut schemas = FAMILIES.iter().filter_map(|family| family.gguf.as_ref());
     let schema = schemas.find(|schema| schema.architecture == name);
     schema.ok_or_else(|| Error::Architecture { path: path.into(), arch: shown(name) })
+}
+
+fn refuse_sparse(path: &str, key: &str, name: &str) -> Result<(), Error> {
+    if !SPARSE.contains(&name) {
+        return Ok(());
+    }
+    let reason = format!(
+        "is `{name}`, whose attention is sparse: an indexer picks the keys, which is not supported; hint: take a model \
+         with full attention, such as DeepSeek-V3.1"
+    );
+    Err(Error::Config { path: path.into(), key: key.into(), reason })
 }
 
 #[cfg(test)]

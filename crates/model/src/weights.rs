@@ -6,6 +6,7 @@ mod experts;
 pub mod ggml;
 mod gguf;
 mod hybrid;
+mod latent;
 mod quantised;
 mod safetensors;
 mod score_head;
@@ -282,6 +283,9 @@ impl Weights {
     /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
+        if self.config.full.latent.is_some() {
+            return Some("its attention is latent (MLA)".into());
+        }
         let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
         format.map(|format| format!("it has tensors of {}", format.name()))
     }

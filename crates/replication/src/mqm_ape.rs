@@ -143,8 +143,8 @@ fn read_errors(answer: &str) -> Vec<ErrorSpan> {
 /// The text between the first `"` or `”` and the next.
 fn quoted(line: &str) -> Option<&str> {
     let marks = ['"', '”'];
-    let (_, rest) = line.split_once(marks)?;
-    rest.split_once(marks).map(|(span, _)| span)
+    let (_, tail) = line.split_once(marks)?;
+    tail.split_once(marks).map(|(span, _)| span)
 }
 
 /// The correction in an answer.

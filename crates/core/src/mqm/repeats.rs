@@ -84,9 +84,12 @@ fn absorb(first: &mut ErrorSpan, again: ErrorSpan) {
     if is_worse {
         first.severity = again.severity;
         first.weight = again.weight;
-        first.explanation = again.explanation.or(first.explanation.take());
-    } else if first.explanation.is_none() {
-        first.explanation = again.explanation;
+        let earlier = (first.explanation.take(), first.suggestion.take());
+        (first.explanation, first.suggestion) =
+            (again.explanation.or(earlier.0), again.suggestion.or(earlier.1));
+    } else {
+        first.explanation = first.explanation.take().or(again.explanation);
+        first.suggestion = first.suggestion.take().or(again.suggestion);
     }
 }
 
@@ -110,6 +113,32 @@ mod tests {
         assert_eq!(merged.len(), 1);
         assert_eq!((merged[0].severity, merged[0].times), (Severity::Major, 3));
         assert_eq!(merged[0].explanation.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_suggestion_comes_with_the_explanation() {
+        let named = |severity, explanation: &str, suggestion: Option<&str>| ErrorSpan {
+            suggestion: suggestion.map(str::to_owned),
+            ..error("Bank", "accuracy/mistranslation", severity, explanation)
+        };
+        let kept = |first: ErrorSpan, again: ErrorSpan| {
+            let merged = merged(vec![first, again], "on the bench", "auf der Bank");
+            assert_eq!(merged.len(), 1);
+            merged[0].suggestion.clone().unwrap()
+        };
+        let (minor, major) = (Severity::Minor, Severity::Major);
+        assert_eq!(kept(named(minor, "a", Some("A")), named(major, "b", Some("B"))), "B");
+        assert_eq!(kept(named(major, "a", Some("A")), named(minor, "b", Some("B"))), "A");
+        assert_eq!(
+            kept(named(minor, "a", None), named(minor, "b", Some("B"))),
+            "B",
+            "on the later one alone"
+        );
+        assert_eq!(
+            kept(named(minor, "a", Some("A")), named(major, "b", None)),
+            "A",
+            "on the first one alone"
+        );
     }
 
     #[test]

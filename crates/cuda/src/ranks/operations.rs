@@ -1,6 +1,8 @@
 //! Each operation of the decoder on all cards: the card's own part, then the gathering of the results that
 //! others need.
 
+use std::convert::Infallible;
+
 use super::{
     super::{
         arena::Slot,
@@ -17,8 +19,8 @@ use super::{
 use tribunal_model::{
     KvType, Result, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
-        StepStatus,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Recheck, Rows,
+        Runtime, StepStatus,
     },
     config::{self, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -93,8 +95,8 @@ impl Runtime for Ranks {
         self.each_mut(|_, cuda| cuda.prepare(most)).map(|_| ())
     }
 
-    fn take_proven(&mut self, proven: bool) {
-        self.cards.iter_mut().for_each(|card| card.cuda.take_proven(proven));
+    fn take_kernels(&mut self, recheck: Option<Recheck>) {
+        self.cards.iter_mut().for_each(|card| card.cuda.take_kernels(recheck));
     }
 
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
@@ -105,8 +107,8 @@ impl Runtime for Ranks {
         self.cards[0].cuda.logprobs(rows)
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>> {
-        self.cards[0].cuda.logits()
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()> {
+        self.cards[0].cuda.each_logits(visit)
     }
 
     fn cheap_rows(&self) -> usize {
@@ -128,6 +130,7 @@ impl Backend for Ranks {
     type Table = Vec<Table>;
     type Experts = Vec<Experts>;
     type DeltaNet = Vec<DeltaNet>;
+    type Latent = Infallible;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         self.each(|_, cuda| cuda.vector(values.clone()))
@@ -147,6 +150,18 @@ impl Backend for Ranks {
 
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         self.each(|_, cuda| cuda.delta_net(weights.clone()))
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        self.cards[0].cuda.latent(weights, module)
+    }
+
+    fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {
+        match *latent {}
+    }
+
+    fn expand(&mut self, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        match *latent {}
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {

@@ -25,6 +25,7 @@ mod adapters;
 mod attentions;
 mod delta_net;
 mod detour;
+mod drivers;
 mod eight;
 mod experts;
 mod graphs;

@@ -117,7 +117,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 }
 
 /// A model of each architecture.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 23] = [
     "llama",
     "smollm2",
     "mistral",
@@ -137,6 +137,10 @@ const NAMES: [&str; 19] = [
     "gemma4-moe",
     "gpt-oss",
     "seed-oss",
+    "deepseek-v2-lite",
+    "deepseek-v2",
+    "deepseek-v3",
+    "glm4-moe-lite",
 ];
 
 #[test]

@@ -30,6 +30,7 @@ pub struct Family {
 
 mod beside;
 mod hybrid;
+mod latent;
 
 fn size(n: u32) -> Value {
     Value::U32(n)
@@ -216,7 +217,7 @@ impl Family {
             "linear_attn.out_proj" => "ssm_out",
             "eh_proj" => "nextn.eh_proj",
             "enorm" => "nextn.enorm",
-            other => panic!("{other}"),
+            other => latent::named(other).unwrap_or_else(|| panic!("{other}")),
         };
         format!("blk.{layer}.{part}.{kind}")
     }
@@ -234,6 +235,10 @@ impl Family {
         for (name, tensor) in all {
             if let Some(of_file) = beside::tensors(&name, &tensor) {
                 tensors.extend(of_file);
+                continue;
+            }
+            if let Some(of_heads) = latent::split(self.tiny, &name, &tensor) {
+                tensors.extend(of_heads);
                 continue;
             }
             if let Some((module, of_expert)) = name.split_once(".mlp.experts.") {
@@ -330,7 +335,7 @@ fn logits(path: &Path, ids: &[u32]) -> Vec<Vec<f32>> {
 fn a_gguf_file_computes_what_transformers_computes_with_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let families = [glm4(), gemma2(), hunyuan(), ministral3(), qwen35(false), qwen35(true)];
-    for family in families.into_iter().chain(beside::families()) {
+    for family in families.into_iter().chain(beside::families()).chain(latent::families()) {
         let path = folder.path().join(format!("{}.gguf", family.tiny));
         family.write(&path, 4, &[]);
         for Golden { ids, logits: expected } in goldens(family.tiny) {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     hub::Identity,
     judges::{
         Built,
@@ -60,7 +60,7 @@ pub fn materials(dir: &Path, run: &RunFile, given: &Spec, allow_files: bool) -> 
     let shown =
         |(flag, path): (String, &Option<PathBuf>)| (flag, path.as_ref().map(|p| p.display().to_string()));
     let method = method_file::request(&given.judge.method);
-    let method = (provenance::METHOD.to_owned(), &method.map(|(path, _)| path.to_owned()));
+    let method = (provenance::method_flag(), &method.map(|(path, _)| path.to_owned()));
     let flags: Vec<_> = provenance::files(given).into_iter().chain([method]).map(shown).collect();
     let is_named = |flag: &str| {
         flags.iter().any(|(known, path)| *known == flag && path.is_some())
@@ -105,18 +105,16 @@ fn copied(dir: &Path, run: &RunFile, material: &Material, files_allowed: bool) -
         let missing = name.as_ref().filter(|_| is_kept).map(|name| dir.join(name).display().to_string());
         return Ok(missing.map(|at| Difference::new(&at, &subject, NOTHING, "a copy")).into_iter().collect());
     };
-    let now = match flag.as_str() {
-        // Other files of its folder do not count.
-        provenance::METHOD if name.is_none() || !at.starts_with(dir) => MethodFile::read(&at)
-            .map(|method| provenance::of_method(&at, &method).0.sha256)
-            .map_err(Error::from),
-        _ => copies::sha256_now(&at).map_err(Error::from),
-    };
-    let derived = match now {
-        // A material that was too large for a copy belongs to the user, who may have links and anything else
-        // there.
-        Err(_) if name.is_none() => return Ok(Vec::new()),
-        derived => derived?,
+    // Of the folder of a method, other files than those that it names do not count.
+    let derived = if *flag == provenance::method_flag() && !at.starts_with(dir) {
+        provenance::of_method(&at, &MethodFile::read(&at)?).0.sha256
+    } else {
+        match copies::sha256_now(&at) {
+            // A material that was too large for a copy belongs to the user, who may have links and anything
+            // else there.
+            Err(_) if name.is_none() => return Ok(Vec::new()),
+            derived => derived?,
+        }
     };
     Ok(unlike(&format!("the sha256 of what `{flag}` names"), sha256, &derived).into_iter().collect())
 }

@@ -124,7 +124,7 @@ pub(super) fn from_gemba(
     segment: &Segment,
 ) -> Result<Vec<Annotation>, Error> {
     let verdict = gemba.judge_unit(panel, &Texts::of(segment))?;
-    Ok(verdict.errors.iter().map(Annotation::of).collect())
+    Ok(verdict.errors.iter().map(Annotation::new).collect())
 }
 
 /// GEMBA-MQM with the user's prompts where there are some for it; it only annotates, so it has no weights.

@@ -1,5 +1,5 @@
-//! [`Config`] from GGUF metadata: the readers that families share. It reads no tensor. An unsupported setting
-//! is rejected by name.
+//! [`Config`] from GGUF metadata: the readers that families share. Tensors are read elsewhere. An unsupported
+//! setting is rejected by name.
 
 use super::{Attention, Config, Rope, Scaling, ScoreHead, Windows};
 use crate::{
@@ -52,19 +52,18 @@ impl Schema {
     pub fn read(&self, path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<Config, Error> {
         let reader = Reader { path, metadata, prefix: self.architecture, schema: self, tensors };
         reader.check_keys()?;
-        let eos = metadata.get("tokenizer.ggml.eos_token_id").and_then(whole);
-        let stop_ids = eos.map(|id| id as u32).into_iter().collect();
+        let stop_ids = reader.eos()?.into_iter().collect();
         let (vocab, score_head) = (tensors.vocab, reader.score_head()?);
         let tied = score_head.is_none() && tensors.tied;
         super::check(path, Config { vocab, tied, score_head, stop_ids, ..(self.config)(&reader)? })
     }
 }
 
-/// Settings of a model that only its tensors show.
+/// Settings that follow from a model's tensors.
 pub(crate) struct Tensors {
     /// Rows of the embedding matrix.
     pub vocab: usize,
-    /// The model has no output matrix of its own.
+    /// The embedding matrix is also the output matrix.
     pub tied: bool,
     /// Heads of the first layer have norms, and its queries have biases.
     pub has_head_norms: bool,
@@ -114,6 +113,18 @@ impl Reader<'_> {
         })
     }
 
+    /// The id of the end of a text.
+    fn eos(&self) -> Result<Option<u32>, Error> {
+        let key = "tokenizer.ggml.eos_token_id";
+        let Some(value) = self.metadata.get(key) else { return Ok(None) };
+        let id = whole(value).filter(|id| *id < self.tensors.vocab).and_then(|id| u32::try_from(id).ok());
+        id.map(Some).ok_or_else(|| Error::Config {
+            path: self.path.into(),
+            key: key.into(),
+            reason: format!("is `{}`, not a token id below {}", in_words(value), self.tensors.vocab),
+        })
+    }
+
     /// The score head of a file whose pooling type is `RANK`: one output for each label, one without labels.
     /// llama.cpp applies a softmax to its outputs.
     fn score_head(&self) -> Result<Option<ScoreHead>, Error> {
@@ -122,11 +133,16 @@ impl Reader<'_> {
         match self.optional_size(key)? {
             None | Some(0) => Ok(None),
             Some(RANK) => {
-                let labels = match self.value("classifier.output_labels") {
-                    Some(Value::Array(labels)) => labels.len(),
-                    _ => 1,
+                let labels = "classifier.output_labels";
+                let n_outputs = match self.value(labels) {
+                    None => 1,
+                    Some(Value::Array(names)) => names.len(),
+                    Some(other) => {
+                        return Err(self.bad(labels, format!("is `{}`, not a list", in_words(other))));
+                    }
                 };
-                Ok(Some(ScoreHead { n_outputs: labels, padding: None }))
+                super::limited(self.path, labels, n_outputs, super::MAX_OUTPUTS)?;
+                Ok(Some(ScoreHead { n_outputs, padding: None }))
             }
             Some(other) => {
                 Err(self.bad(key, format!("is {other}, which is not supported; {RANK} (rank) is")))
@@ -137,7 +153,7 @@ impl Reader<'_> {
     /// Layers of the decoder. Layers that predict further tokens are counted among the file's.
     pub fn n_layers(&self) -> Result<usize, Error> {
         let n_blocks = self.size("block_count")?.saturating_sub(self.n_predicting()?);
-        super::layers(self.path, "block_count", n_blocks)
+        super::limited(self.path, "block_count", n_blocks, super::MAX_LAYERS)
     }
 
     /// Heads of keys and values of full and of sliding layers.
@@ -170,9 +186,11 @@ impl Reader<'_> {
         Ok([full.or(sliding), sliding.or(full)].map(|kv_heads| kv_heads.unwrap_or(n_heads)))
     }
 
-    /// Values of a head that are rotated. Heads of values are as wide as those of keys.
+    /// Values of a head that are rotated. Heads of values are as wide as those of keys, but for latent attention.
     fn rotary_dim(&self, head_dim: usize) -> Result<usize, Error> {
-        self.check_width("attention.value_length", head_dim)?;
+        if self.value("attention.kv_lora_rank").is_none() {
+            self.check_width("attention.value_length", head_dim)?;
+        }
         if self.schema.rotates_in_part {
             return Ok(self.optional_size("rope.dimension_count")?.unwrap_or(head_dim));
         }
@@ -245,7 +263,7 @@ impl Reader<'_> {
         Ok(Windows { size, slides })
     }
 
-    fn value(&self, key: &str) -> Option<&Value> {
+    pub fn value(&self, key: &str) -> Option<&Value> {
         self.metadata.get(&format!("{}.{key}", self.prefix))
     }
 
@@ -350,5 +368,70 @@ fn truth(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(value) => Some(*value),
         value => whole(value).filter(|n| *n < 2).map(|n| n == 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LLAMA: Schema = Schema { architecture: "llama", keys: &[keys::SCORE_HEAD], ..Schema::LLAMA_LIKE };
+
+    /// Reads a small model's settings and these.
+    fn read(settings: &[(&str, Value)]) -> Result<Config, String> {
+        let sizes = [
+            ("llama.embedding_length", 32),
+            ("llama.attention.head_count", 4),
+            ("llama.block_count", 1),
+            ("llama.feed_forward_length", 64),
+            ("llama.context_length", 512),
+        ];
+        let mut metadata: Metadata =
+            sizes.iter().map(|(key, size)| ((*key).into(), Value::U32(*size))).collect();
+        metadata.insert("llama.attention.layer_norm_rms_epsilon".into(), Value::F32(1e-6));
+        metadata.extend(settings.iter().map(|(key, value)| ((*key).into(), value.clone())));
+        let tensors = Tensors {
+            vocab: 320,
+            tied: true,
+            has_head_norms: false,
+            without_values: Vec::new(),
+            has_query_bias: false,
+            factors: None,
+        };
+        LLAMA.read("m.gguf", &metadata, &tensors).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_end_of_a_text_is_an_id_of_the_vocabulary() {
+        let key = "tokenizer.ggml.eos_token_id";
+        assert_eq!(read(&[(key, Value::U32(319))]).unwrap().stop_ids, [319]);
+        assert!(read(&[]).unwrap().stop_ids.is_empty());
+        for (value, shown) in [
+            (Value::U32(320), "320"),
+            (Value::U64((1 << 32) + 5), "4294967301"),
+            (Value::I32(-1), "-1"),
+            (Value::String("</s>".into()), "</s>"),
+        ] {
+            let error = read(&[(key, value)]).unwrap_err();
+            let reason = format!("`{key}` is `{shown}`, not a token id below 320");
+            assert!(error.contains("m.gguf") && error.contains(&reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rank_head_has_an_output_for_each_label() {
+        let head = |labels: Option<Value>| {
+            let labels = labels.map(|labels| ("llama.classifier.output_labels", labels));
+            let rank = ("llama.pooling_type", Value::U32(4));
+            read(&labels.into_iter().chain([rank]).collect::<Vec<_>>())
+        };
+        let outputs = |config: Config| config.score_head.unwrap().n_outputs;
+        let names = vec![Value::String("no".into()), Value::String("yes".into())];
+        assert_eq!(outputs(head(None).unwrap()), 1);
+        assert_eq!(outputs(head(Some(Value::Array(names))).unwrap()), 2);
+        let error = head(Some(Value::Array(Vec::new()))).unwrap_err();
+        assert!(error.contains("`classifier.output_labels` is 0; a number from 1 to 65536"), "{error}");
+        let error = head(Some(Value::U32(2))).unwrap_err();
+        assert!(error.contains("classifier.output_labels` is `2`, not a list"), "{error}");
     }
 }

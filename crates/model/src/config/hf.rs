@@ -96,7 +96,8 @@ pub fn read(
 
 impl Settings<'_> {
     pub fn n_layers(&self) -> Result<usize, Error> {
-        super::layers(self.path, "num_hidden_layers", self.needed_size("num_hidden_layers")?)
+        let n_layers = self.needed_size("num_hidden_layers")?;
+        super::limited(self.path, "num_hidden_layers", n_layers, super::MAX_LAYERS)
     }
 
     /// A Llama-like decoder; tied embeddings and stop tokens are read by [`read`].
@@ -224,7 +225,9 @@ impl<'a> File<'a> {
         };
         let unknown = || Error::Architecture { path: path.into(), arch: name.unwrap_or("").into() };
         let name = name.unwrap_or("");
-        let (schema, class) = schema(name).zip(Class::of(name)).ok_or_else(unknown)?;
+        let schema = schema(name).ok_or_else(unknown)?;
+        // A type without a class in transformers has that of the family's first type.
+        let class = Class::of(name).or_else(|| Class::of(schema.model_types[0])).ok_or_else(unknown)?;
         let prefix = if text.is_some() { "text_config." } else { "" };
         let settings = Settings { path, prefix, file: text.unwrap_or(outside), class, schema };
         if text.is_some() {
@@ -249,10 +252,7 @@ impl<'a> File<'a> {
             );
         }
         let n_outputs = labels.or(number).unwrap_or(2);
-        if !(1..=MAX_OUTPUTS).contains(&n_outputs) {
-            let reason = format!("is {n_outputs}; a number from 1 to {MAX_OUTPUTS} was expected");
-            return Err(outside.bad("num_labels", reason));
-        }
+        super::limited(self.settings.path, "num_labels", n_outputs, super::MAX_OUTPUTS)?;
         let padding = self.settings.size("pad_token_id")?.and_then(|id| u32::try_from(id).ok());
         Ok(Some(ScoreHead { n_outputs, padding }))
     }
@@ -280,9 +280,6 @@ impl<'a> File<'a> {
 /// a language model.
 const SCORE_HEADS: [&str; 2] = ["ForSequenceClassification", "RewardModel"];
 const OTHER_HEADS: [&str; 2] = ["ForTokenClassification", "ForQuestionAnswering"];
-
-/// The most outputs of a score head, above those of any checkpoint.
-const MAX_OUTPUTS: usize = 1 << 16;
 
 /// Returns true if all classes of a file score texts. Rejects a model with neither head: with tied embeddings
 /// it would load as a language model.

@@ -33,7 +33,7 @@ impl<B: Backend> Load<'_, B> {
             None => (
                 self.attention(layer, &at("self_attn"))?,
                 "self_attn.o_proj",
-                c.query_width(c.kind_of(layer)),
+                c.n_heads * c.attention_of(layer).output_dim(),
             ),
         };
         Ok(Layer {
@@ -52,6 +52,9 @@ impl<B: Backend> Load<'_, B> {
         let at = |part: &str| format!("{module}.{part}");
         let kind = c.kind_of(layer);
         let attention = c.attention(kind);
+        if attention.latent.is_some() {
+            return Ok(Mixer::Latent(self.backend.latent(self.weights, module)?));
+        }
         let (q, kv) = (c.query_width(kind), attention.kv_width());
         let values = if attention.values_are_keys { "k_proj" } else { "v_proj" };
         let mut qkv = vec![(at("q_proj"), q), (at("k_proj"), kv), (at(values), kv)];

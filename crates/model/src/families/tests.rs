@@ -94,13 +94,20 @@ fn every_field_of_a_class_is_known() {
         "gemma3_text",
         "hunyuan_v1_dense",
         "ministral3",
+        "deepseek_v2",
+        "deepseek_v3",
+        "glm4_moe_lite",
     ] {
         let mut all = hf::Class::of(model_type).unwrap().defaults.clone();
         all.insert("model_type".into(), model_type.into());
         // Defaults of ids belong to the tokenizer.
         all.remove("eos_token_id");
-        // GLM's default of 42 is no size of any model.
-        let head = json!({"head_dim": if model_type == "glm4_moe" { Some(128) } else { None }});
+        // Defaults that are no sizes of any model.
+        let head = match model_type {
+            "glm4_moe" => json!({"head_dim": 128}),
+            "deepseek_v2" => json!({"num_experts_per_tok": 6, "moe_intermediate_size": 1408}),
+            _ => json!({"head_dim": null}),
+        };
         let bare = json!({"model_type": model_type});
         assert_eq!(ok(&with(&Value::Object(all), head.clone())), ok(&with(&bare, head)), "{model_type}");
     }
@@ -552,5 +559,57 @@ fn each_family_has_its_own_tensors() {
         ("gemma3", "rope_freqs.weight"),
     ] {
         assert_eq!(schema(arch).tensor_name(name), None, "{arch} {name}");
+    }
+}
+
+/// Sizes and settings of published files, from DeepSeek-V2-Lite to Kimi-K2.
+#[test]
+fn latent_attention_is_read_with_the_settings_of_published_files() {
+    let rope = |scale: f64| {
+        json!({"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": scale, "mscale_all_dim": scale,
+            "original_max_position_embeddings": 4096})
+    };
+    let lite = json!({"model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27, "num_attention_heads": 16,
+        "num_key_value_heads": 16, "q_lora_rank": null, "kv_lora_rank": 512, "num_experts_per_tok": 6,
+        "first_k_dense_replace": 1, "moe_intermediate_size": 1408, "rope_scaling": rope(0.707), "seq_aux": true,
+        "scoring_func": "softmax", "aux_loss_alpha": 0.001, "moe_layer_freq": 1, "n_group": 1, "topk_group": 1});
+    let c = ok(&lite);
+    assert_eq!(
+        (c.cached(), c.full.head_dim, c.full.query_dim(), c.full.output_dim()),
+        (27 * 576, 576, 192, 128)
+    );
+    let magnitude = 0.1 * 0.707 * 40_f64.ln() + 1.0;
+    assert_eq!(c.attention_scale.to_bits(), ((192_f64.powf(-0.5) * magnitude * magnitude) as f32).to_bits());
+    assert_eq!(c.full.rope.frequencies(64).1.to_bits(), 1_f32.to_bits());
+    let experts = c.experts.unwrap();
+    assert_eq!((experts.layers[..2].to_vec(), experts.shared.unwrap().width), (vec![false, true], 2816));
+    assert_eq!(experts.routing, Routing { best_of_group: 1, ..Routing::softmax(6, false) });
+    let grouped = json!({"topk_method": "group_limited_greedy", "n_group": 8, "topk_group": 3});
+    assert_eq!(ok(&with(&lite, grouped)).experts.unwrap().routing.top_groups, 3);
+    let v3 = json!({"model_type": "deepseek_v3", "rope_scaling": rope(1.0), "scoring_func": "sigmoid", "ep_size": 1,
+        "topk_method": "noaux_tc", "num_nextn_predict_layers": 1, "quantization_config": {"quant_method": "fp8",
+        "fmt": "e4m3", "activation_scheme": "dynamic", "scale_fmt": "ue8m0", "weight_block_size": [128, 128]}});
+    let c = ok(&v3);
+    let latent = c.full.latent.clone().unwrap();
+    assert_eq!((c.cached(), latent.query_rank, latent.is_interleaved), (61 * 576, Some(1536), true));
+    assert_eq!(c.experts.unwrap().routing.best_of_group, 2);
+    let kimi = json!({"model_type": "kimi_k2", "n_routed_experts": 384, "n_group": 1, "topk_group": 1,
+        "num_attention_heads": 64, "num_key_value_heads": 64, "first_k_dense_replace": 1});
+    assert_eq!(ok(&kimi).experts.unwrap().n, 384);
+    let flash =
+        ok(&json!({"model_type": "glm4_moe_lite", "topk_method": "noaux_tc", "first_k_dense_replace": 1}));
+    assert_eq!((flash.cached(), flash.full.query_dim(), flash.full.output_dim()), (47 * 576, 256, 256));
+    for (file, more, words) in [
+        (&lite, json!({"norm_topk_prob": true}), ["`norm_topk_prob`", "only `false`"]),
+        (&lite, json!({"topk_method": "noaux_tc"}), ["`topk_method`", "group_limited_greedy"]),
+        (&lite, json!({"scoring_func": "sigmoid"}), ["`scoring_func`", "only `\"softmax\"`"]),
+        (&lite, json!({"num_key_value_heads": 4}), ["`num_key_value_heads` is 4", "give 16"]),
+        (&lite, json!({"head_dim": 128}), ["`head_dim` is 128", "give 64"]),
+        (&lite, json!({"kv_lora_rank": 500}), ["rank of keys and values` is 500", "multiple of 16"]),
+        (&v3, json!({"moe_layer_freq": 2}), ["`moe_layer_freq`", "only `1`"]),
+        (&v3, json!({"model_type": "deepseek_v32"}), ["`deepseek_v32`", "sparse"]),
+        (&v3, json!({"model_type": "glm_moe_dsa"}), ["`glm_moe_dsa`", "sparse"]),
+    ] {
+        refused(&with(file, more), &words);
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, score_head,
+    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, latent, score_head,
     unread::{self, Names},
 };
 use crate::{
@@ -50,6 +50,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     }
     experts::split(&mut index);
     experts::columns(&mut index);
+    latent::columns(&mut index);
     let bytes = |e: &Entry| {
         let values = floats(e.dtype, &maps[e.file].map[e.start..e.end]);
         let reason = || format!("is {:?}, floats were expected", e.dtype);
@@ -162,8 +163,10 @@ fn check_index(
 
 /// Returns true if the decoder reads a tensor that safetensors do not have, or not for every setting.
 fn is_read(name: &str) -> bool {
+    let is_of_heads = latent::PARTS.iter().any(|part| name.ends_with(part));
     let is_bias = name.ends_with("_proj.bias") && !name.contains(".experts.");
     is_bias
+        || is_of_heads
         || matches!(name, "rope_freqs.weight" | "lm_head.bias" | ScoreHead::BIAS)
         || name.ends_with(".linear_attn.decay")
 }

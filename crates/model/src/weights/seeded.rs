@@ -12,7 +12,7 @@ pub use blocks::blocks;
 
 use crate::{
     Config,
-    config::{DeltaNet, ScoreHead},
+    config::{Attention, DeltaNet, Latent, ScoreHead},
 };
 
 /// Parameters of one tensor's seeded numbers.
@@ -53,7 +53,10 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         all.extend(present(&layer, norms(c, i)));
         all.extend(match c.delta_net_of(i) {
             Some(delta_net) => present(&layer, linear_attention(c, delta_net)),
-            None => present(&layer, attention(c, i)),
+            None => match &c.attention_of(i).latent {
+                Some(latent) => present(&layer, latent_attention(c, c.attention_of(i), latent)),
+                None => present(&layer, attention(c, i)),
+            },
         });
         all.extend(feed_forward(c, i, &format!("{layer}mlp.")));
     }
@@ -101,6 +104,25 @@ fn attention(c: &Config, layer: usize) -> [Part; 13] {
         (c.qkv_bias, "self_attn.k_proj.bias", vec![kv]),
         (c.qkv_bias, "self_attn.v_proj.bias", vec![kv]),
         (c.qkv_bias && c.gated_attention, "self_attn.gate_proj.bias", vec![q]),
+        (c.o_bias, "self_attn.o_proj.bias", vec![h]),
+    ]
+}
+
+fn latent_attention(c: &Config, attention: &Attention, latent: &Latent) -> [Part; 11] {
+    let (h, row, q_rank) = (c.hidden, attention.head_dim, latent.query_rank.unwrap_or(0));
+    let (q, out) = (c.n_heads * attention.query_dim(), c.n_heads * latent.value_dim);
+    let both = c.n_heads * (latent.plain_dim + latent.value_dim);
+    [
+        (q_rank == 0, "self_attn.q_proj.weight", vec![q, h]),
+        (q_rank > 0, "self_attn.q_a_proj.weight", vec![q_rank, h]),
+        (q_rank > 0, "self_attn.q_a_layernorm.weight", vec![q_rank]),
+        (q_rank > 0, "self_attn.q_b_proj.weight", vec![q, q_rank]),
+        (true, "self_attn.kv_a_proj_with_mqa.weight", vec![row, h]),
+        (true, "self_attn.kv_a_layernorm.weight", vec![latent.rank]),
+        (true, "self_attn.kv_b_proj.weight", vec![both, latent.rank]),
+        (true, "self_attn.o_proj.weight", vec![h, out]),
+        (q_rank > 0 && c.qkv_bias, "self_attn.q_a_proj.bias", vec![q_rank]),
+        (c.qkv_bias, "self_attn.kv_a_proj_with_mqa.bias", vec![row]),
         (c.o_bias, "self_attn.o_proj.bias", vec![h]),
     ]
 }

@@ -282,8 +282,12 @@ fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     let mut near: Vec<[f64; 2]> = guessed.iter().map(|guess| [guess.score, 0.0 - guess.penalty]).collect();
     near.sort_by(|a, b| a[0].total_cmp(&b[0]));
     let n_below = near.partition_point(|[score, _]| *score < 0.0);
-    let (below, best) =
-        if near.len() - n_below < NEAR { (&near[..], &[][..]) } else { near.split_at(n_below) };
+    let n_best = near.len() - n_below;
+    let (below, best) = match (n_below < NEAR, n_best < NEAR) {
+        (_, true) => (&near[..], &[][..]),
+        (true, false) => (&[][..], &near[..]),
+        (false, false) => near.split_at(n_below),
+    };
     let n_parts = (below.len() / NEAR).min(BANDS);
     let parts = (0..n_parts).map(|i| &below[i * below.len() / n_parts..(i + 1) * below.len() / n_parts]);
     let mut bands: Vec<[f64; 3]> = Vec::with_capacity(n_parts + 1);
@@ -368,6 +372,16 @@ mod tests {
         all.extend((0..150).map(|i| Guess { score: 0.0, penalty: f64::from(i % 2), bytes: 1 }));
         let bands = bands(&all);
         assert_eq!((bands.len(), format!("{:?}", bands[2])), (3, "[0.0, -1.0, 0.0]".to_owned()));
+    }
+
+    #[test]
+    fn a_few_below_0_share_the_band_of_those_that_score_0() {
+        let mut all = guessed(NEAR, |_| 7.0);
+        all.truncate(NEAR - 1);
+        all.iter_mut().for_each(|guess| guess.score = -1.0);
+        all.extend((0..151).map(|_| Guess { score: 0.0, penalty: 0.0, bytes: 1 }));
+        // 99 of 250 score -1 and were rated -7.
+        assert_eq!(format!("{:?}", bands(&all)), "[[-0.396, -7.0, 0.0]]");
     }
 
     #[test]

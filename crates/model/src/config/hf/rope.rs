@@ -296,6 +296,12 @@ impl<'a> Stated<'a> {
         }
     }
 
+    /// The factor on scores that `mscale_all_dim` stands for in models with latent attention.
+    pub fn score_factor(&self) -> Result<f64, Error> {
+        let weight = self.number("mscale_all_dim")?.filter(|weight| *weight != 0.0);
+        weight.map_or(Ok(1.0), |weight| Ok(magnitude(self.needed("factor")?, weight).powi(2)))
+    }
+
     /// Positions of pretraining.
     pub fn original(&self) -> Result<f64, Error> {
         match self.positive("original_max_position_embeddings")? {

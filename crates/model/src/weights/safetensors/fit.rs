@@ -32,7 +32,7 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
         (&["number of experts"], n_experts, &router, 0),
         (of_width, width, &expert, 0),
         (&["head_dim"], attention.head_dim, &q_norm, 0),
-        (&["num_attention_heads", "head_dim"], c.n_heads * attention.head_dim, &q, 0),
+        (&["num_attention_heads", "head_dim"], c.n_heads * attention.query_dim(), &q, 0),
         (&["num_key_value_heads", "head_dim"], attention.kv_width(), &k, 0),
     ] {
         let Some(shape) = index.get(tensor).map(|entry| &entry.shape) else { continue };
