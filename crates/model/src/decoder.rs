@@ -356,7 +356,7 @@ impl<B: Backend> Model for Decoder<B> {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
         if self.lm_head.is_none() {
-            // The last layer leaves these rows alone, and the head takes their states.
+            // The last layer computes no other rows, and the head reads their states.
             step.wanted.clone_from(&step.noted);
         }
         let wanted = !step.wanted.is_empty();
