@@ -245,8 +245,8 @@ fn scaled(map: &Map, unit: f64) -> Vec<f64> {
     map.weights[0].iter().map(|weight| weight * unit).collect()
 }
 
-/// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. `maps` were
-/// fitted without the fold that they are applied to.
+/// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. Each of `maps` was
+/// fitted without the fold that it is applied to; its offset is that over all folds, as for the final map.
 fn calibrations(
     penalties: &[(&Example<'_>, &Row)],
     map: &[f64],
