@@ -42,20 +42,20 @@ __device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
           : "memory");
 }
 // Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1. A copy
-// that does not arrive for 2^24 tries, each of at most a microsecond or so, ends the kernel with an error instead of
-// holding the card for ever. Tries and not time: a GPU that is suspended meanwhile makes none.
+// that does not arrive for 2^22 tries ends the kernel with an error instead of holding the card for ever; each try suspends
+// the thread for a time of the card's choice. Tries and not time: a GPU that is itself suspended makes none.
 __device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
   TMA_PTX("{\n.reg .pred done;\n.reg .u32 tries;\n"
-          "mov.u32 tries, 16777216;\n"
+          "mov.u32 tries, 4194304;\n"
           "again:\n"
-          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1, %2;\n"
+          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
           "@done bra ended;\n"
           "sub.u32 tries, tries, 1;\n"
           "setp.ne.u32 done, tries, 0;\n"
           "@done bra again;\n"
           "trap;\n"
           "ended:\n}\n" ::"r"(shared_address(at)),
-          "r"(parity), "r"(1000u)
+          "r"(parity)
           : "memory");
 }
 

@@ -45,10 +45,8 @@ fn compile_all(out: &Path) -> String {
         list.push(format!("    (\"{name}\", &[\n"));
         for target in &targets {
             let image = out.join(format!("{name}.{target}"));
-            list.push(format!(
-                "        (\"{target}\", include_bytes!({:?})),\n",
-                image.display().to_string()
-            ));
+            let file = image.display().to_string();
+            list.push(format!("        (\"{target}\", &Aligned(*include_bytes!({file:?})).0),\n"));
             let stamp = (out.join(format!("{name}.{target}.stamp")), made_from.clone());
             if image.exists() && fs::read_to_string(&stamp.0).is_ok_and(|before| before == stamp.1) {
                 continue;

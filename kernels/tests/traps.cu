@@ -22,6 +22,6 @@ int main() {
   const cudaError_t error = cudaDeviceSynchronize();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   printf("{\"seconds\": %.2f, \"error\": \"%s\"}\n", seconds.count(), cudaGetErrorString(error));
-  return error == cudaErrorLaunchFailure && seconds.count() < 60.0 ? 0 : 1;
+  return error == cudaErrorLaunchFailure ? 0 : 1;
 }
 #endif

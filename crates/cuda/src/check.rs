@@ -99,7 +99,7 @@ static SMALL: LazyLock<Value> = LazyLock::new(|| {
     "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": true,
     "hidden_act": "silu", "model_type": "qwen3"})
 });
-const SMALL_LAYERS: u64 = 0x17d8_b3d2_54b1_8bd7;
+const SMALL_LAYERS: u64 = 0xd903_f07a_b9ff_3b6f;
 
 /// A small model with experts, and its hash: sigmoid scores, groups, a correction bias, a shared expert;
 /// heads rotated in part.
@@ -112,7 +112,7 @@ static SMALL_EXPERTS: LazyLock<Value> = LazyLock::new(|| {
     "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
     "first_k_dense_replace": 1, "num_nextn_predict_layers": 0})
 });
-const LAYERS_OF_EXPERTS: u64 = 0x8d8d_ac95_97b1_85e2;
+const LAYERS_OF_EXPERTS: u64 = 0x6728_1682_f1af_a492;
 
 /// A hybrid: Gated DeltaNet, then gated attention, each with experts and a gated shared one; heads rotated in
 /// part.
@@ -126,7 +126,7 @@ static SMALL_HYBRID: LazyLock<Value> = LazyLock::new(|| {
     "num_experts": 16, "num_experts_per_tok": 4,
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}})
 });
-const LAYERS_OF_HYBRID: u64 = 0x312a_a6a9_efe7_cd4b;
+const LAYERS_OF_HYBRID: u64 = 0xbcf8_94cb_dbdb_d2c3;
 
 /// Gemma 4's heads of two sizes, norms of values, and experts beside a dense half.
 static SMALL_BESIDE: LazyLock<Value> = LazyLock::new(|| {
@@ -140,7 +140,7 @@ static SMALL_BESIDE: LazyLock<Value> = LazyLock::new(|| {
     "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
     "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})
 });
-const LAYERS_BESIDE: u64 = 0x3507_2ce6_30d0_69a2;
+const LAYERS_BESIDE: u64 = 0x6ba6_bbfa_c087_5122;
 
 /// Heads without norms, which are rotated and stored by their product, and gates of so many columns that a card
 /// of 132 multiprocessors takes the largest tiles.
@@ -150,7 +150,7 @@ static SMALL_FUSED: LazyLock<Value> = LazyLock::new(|| {
     "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": true,
     "hidden_act": "silu", "model_type": "qwen2"})
 });
-const LAYERS_FUSED: u64 = 0;
+const LAYERS_FUSED: u64 = 0x5878_93fc_ee10_7975;
 
 /// Tiles of each draw.
 const TILES: usize = 400;

@@ -81,7 +81,7 @@ impl Scale {
         match better {
             Direction::Higher if [lowest, highest] == Self::PERCENT.ends => Self::PERCENT,
             Direction::Higher => Self::rating(lowest, highest),
-            Direction::Lower => Self::rating(-highest, -lowest).negated(),
+            Direction::Lower => Self::rating(0.0 - highest, 0.0 - lowest).negated(),
         }
     }
 

@@ -89,6 +89,12 @@ pub struct ScoreHead {
     pub padding: Option<u32>,
 }
 
+impl ScoreHead {
+    /// Its tensors in checkpoints.
+    pub const WEIGHT: &str = "score.weight";
+    pub const BIAS: &str = "score.bias";
+}
+
 /// The nonlinearity of the feed-forward half.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Activation {

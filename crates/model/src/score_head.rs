@@ -1,11 +1,7 @@
 //! The score head of a model, loaded: the outputs of a linear map of the last norm. It runs no layer; its one
 //! product is small, and computed on the host in `f64`.
 
-use crate::{Result, Weights};
-
-/// The tensors of a score head, by their names in checkpoints.
-pub const WEIGHT: &str = "score.weight";
-pub const BIAS: &str = "score.bias";
+use crate::{Result, Weights, config::ScoreHead};
 
 /// The last norm and the head behind it.
 pub struct Head {
@@ -28,12 +24,12 @@ impl Head {
         let Some(head) = config.score_head else { return Ok(None) };
         let plus = if config.norm_plus_one { 1.0 } else { 0.0 };
         let norm = weights.floats("model.norm.weight", config.hidden)?;
-        let has_bias = weights.contains(BIAS);
+        let has_bias = weights.contains(ScoreHead::BIAS);
         Ok(Some(Self {
             norm: norm.into_iter().map(|weight| weight + plus).collect(),
             eps: config.norm_eps,
-            weight: weights.float_tensor(WEIGHT, &[head.n_outputs, config.hidden])?,
-            bias: if has_bias { weights.floats(BIAS, head.n_outputs)? } else { Vec::new() },
+            weight: weights.float_tensor(ScoreHead::WEIGHT, &[head.n_outputs, config.hidden])?,
+            bias: if has_bias { weights.floats(ScoreHead::BIAS, head.n_outputs)? } else { Vec::new() },
         }))
     }
 

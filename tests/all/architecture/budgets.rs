@@ -8,9 +8,9 @@ use super::{CRATES, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 7_050),
-    ("crates/cpu", "", 7_000),
-    ("crates/cuda", "", 7_000),
+    ("crates/model", "", 7_420),
+    ("crates/cpu", "", 7_300),
+    ("crates/cuda", "", 7_020),
     ("crates/engine", "", 6_650),
     ("crates/hub", "", 1_960),
     ("crates/core", "", 7_330),
@@ -28,7 +28,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 88_600;
+const LINES: usize = 89_290;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];

@@ -150,7 +150,7 @@ fn files_that_are_refused() {
     prompt `question.j2` cannot be used: unexpected `{`, expected end of variable block (line 3)
     `DIR/question.j2` line 2: there is no value `tarqet`; did you mean `target`?
     hint: a template can use source_lang, source, target_lang, target, reference, schema
-    prompt `question.j2`: tried to include non-existing template "method.toml" (line 2); hint: a template may only use the values that the method gives
+    prompt `question.j2`: tried to include non-existing template 'method.toml' (line 2); hint: a template may only use the values that the method gives
     `DIR/question.j2` line 2: a reference that is not shown prints `none` here; hint: {% if reference %} ... {% endif %}
     prompt `question.j2`: filter shout is unknown (line 2); hint: a template may only use the values that the method gives
     "#);

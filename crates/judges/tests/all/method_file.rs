@@ -146,6 +146,7 @@ fn a_choice_read_as_a_number_of_which_less_is_better() {
     hint: its options are reasoning, reasoning-budget
     `DIR/named.toml`: `gemba-mqm` is a built-in method; hint: choose another `name`
     cannot read `DIR/none.toml`: there is no such file or folder
+    hint: did you mean `DIR/named.toml`?
     "
     );
 }

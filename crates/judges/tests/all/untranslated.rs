@@ -50,6 +50,7 @@ fn every_method_has_a_score_for_what_is_not_a_translation() {
         .collect();
     insta::assert_snapshot!(table.join("\n"), @"
     gemba-mqm: -25; critical non-translation 25; not a translation: in French, not German
+    mqm-ape: -25; critical non-translation 25; not a translation: in French, not German
     gemba-da: 0, quality 0; critical non-translation 25; not a translation: in French, not German
     gemba-sqm: 0, quality 0; critical non-translation 25; not a translation: in French, not German
     gemba-stars: 1; critical non-translation 25; not a translation: in French, not German

@@ -12,12 +12,11 @@ use super::{
 use crate::{
     Error,
     config::{
-        Config, MAX_LAYERS,
+        Config, MAX_LAYERS, ScoreHead,
         gguf::{Schema, Tensors, tensors::UNUSED},
     },
     families,
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
-    score_head::BIAS,
 };
 
 /// Opens a GGUF file, or all parts of the model that it is a part of.
@@ -168,7 +167,7 @@ fn is_read(name: &str) -> bool {
     let is_bias = name.ends_with("_proj.bias") && !name.contains(".experts.");
     is_bias
         || is_of_heads
-        || matches!(name, "rope_freqs.weight" | "lm_head.bias" | BIAS)
+        || matches!(name, "rope_freqs.weight" | "lm_head.bias" | ScoreHead::BIAS)
         || name.ends_with(".linear_attn.decay")
 }
 

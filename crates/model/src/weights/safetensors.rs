@@ -16,9 +16,8 @@ use super::{
 };
 use crate::{
     Config, Error,
-    config::hf::stop_ids,
+    config::{ScoreHead, hf::stop_ids},
     families,
-    score_head::BIAS,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
 
@@ -62,7 +61,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     score_head::check(path, &config, &mut index)?;
     // Layers that predict further tokens, or that the file excludes from the computation.
     index.retain(|name, _| fit::layer(name).is_none_or(|layer| layer < config.n_layers));
-    unread::check(path, &config, (&files, &names), |name| name == BIAS, &mut index)?;
+    unread::check(path, &config, (&files, &names), |name| name == ScoreHead::BIAS, &mut index)?;
     if let Some(ids) = generation_stops(path)? {
         config.stop_ids = ids;
     }

@@ -12,8 +12,7 @@ pub use blocks::blocks;
 
 use crate::{
     Config,
-    config::{Attention, DeltaNet, Latent},
-    score_head,
+    config::{Attention, DeltaNet, Latent, ScoreHead},
 };
 
 /// Parameters of one tensor's seeded numbers.
@@ -48,7 +47,7 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
             (!c.tied && c.score_head.is_none(), "lm_head.weight", embeddings),
         ],
     );
-    all.extend(c.score_head.map(|head| (score_head::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
+    all.extend(c.score_head.map(|head| (ScoreHead::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
     for i in 0..c.n_layers {
         let layer = format!("model.layers.{i}.");
         all.extend(present(&layer, norms(c, i)));
