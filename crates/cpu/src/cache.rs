@@ -37,13 +37,13 @@ pub(super) use with_halves;
 impl Cache {
     /// Zeros that take no memory until they are written to: the system hands out such pages lazily.
     pub(super) fn new(config: &Config, n_blocks: usize, kv: KvType) -> Self {
-        let block = |layer| match config.delta_net_of(layer) {
-            Some(_) => [0; 2],
-            None => {
-                let attention = config.attention_of(layer);
-                let keys = attention.kv_width();
-                [keys * BLOCK, (attention.cached() - keys) * BLOCK]
+        let block = |layer| {
+            if config.delta_net_of(layer).is_some() {
+                return [0; 2];
             }
+            let attention = config.attention_of(layer);
+            let keys = attention.kv_width();
+            [keys * BLOCK, (attention.cached() - keys) * BLOCK]
         };
         let blocks: Vec<[usize; 2]> = (0..config.n_layers).map(block).collect();
         match kv {

@@ -32,7 +32,7 @@ pub(super) struct PairTable {
     pub n_matrices: usize,
     /// The largest rank among the pairs.
     pub max_rank: usize,
-    /// Outputs of the max_outputs matrix.
+    /// Outputs of the matrix with the most of them.
     pub max_outputs: usize,
 }
 

@@ -79,7 +79,7 @@ pub struct MethodFile {
 #[must_use]
 pub fn request(request: &str) -> Option<(&Path, &str)> {
     let first = request.split(':').next().unwrap_or_default();
-    if !first.contains('/') && !first.ends_with(".toml") {
+    if !first.contains('/') && Path::new(first).extension() != Some("toml".as_ref()) {
         return None;
     }
     let ends = request.match_indices(".toml").map(|(at, ending)| at + ending.len());
@@ -100,7 +100,7 @@ pub fn signed(signature: &Signature) -> Option<Method<'_>> {
 fn described<'m>(name: &'m str, scale: Scale, weights: Option<&'m str>) -> Method<'m> {
     let is_apart = weights.is_some() && !scale.sums_errors();
     let marks = is_apart.then_some("the score is a number of its own, not the sum of the errors");
-    Method { name, scale, weights, marks, ..BASE }
+    Method { name, scale, marks, weights, ..BASE }
 }
 
 impl MethodFile {
@@ -141,7 +141,7 @@ impl MethodFile {
         };
         let roles = std::slice::from_ref(role);
         let described = described(name, *scale, weights.as_deref());
-        Method { summary, citation, roles, options, granularities, ..described }
+        Method { summary, citation, roles, granularities, options, ..described }
     }
 
     /// Its files: their names in the folder and their texts.
@@ -245,7 +245,7 @@ fn read_within(folder: &Path, name: &str) -> std::io::Result<String> {
 
 /// The number of the line of a byte.
 fn line_at(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 /// The number of the first line with this word, or 1.

@@ -110,7 +110,7 @@ impl Scale {
         let [worst, best]: [f64; 2] = [worst.parse().ok()?, best.parse().ok()?];
         let is_upwards = worst < best;
         let better = if is_upwards { Direction::Higher } else { Direction::Lower };
-        let is_scale = worst.is_finite() && best.is_finite() && worst != best;
+        let is_scale = worst.is_finite() && best.is_finite() && (best - worst).abs() > 0.0;
         is_scale.then(|| Self::of_rating([worst.min(best), worst.max(best)], better))
     }
 

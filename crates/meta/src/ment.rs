@@ -103,7 +103,7 @@ fn number(system: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn of_row(row: Value) -> Result<Vec<(String, f64)>, String> {
+    fn of_row(row: &Value) -> Result<Vec<(String, f64)>, String> {
         ratings(row.as_object().unwrap(), "1")
     }
 
@@ -114,11 +114,11 @@ mod tests {
             "trans_1_scores": [1.0, 4.0], "trans_1_seconds": [30, 50], "trans_10_scores": [2.0, 3.0],
         });
         let expected = vec![("A".to_owned(), 1.0), ("B".to_owned(), 4.0)];
-        assert_eq!(of_row(row.clone()), Ok(expected.clone()));
+        assert_eq!(of_row(&row), Ok(expected.clone()));
         row["copy_of_trans_1"] = serde_json::json!([1, 4]);
-        assert_eq!(of_row(row.clone()), Ok(expected), "the same numbers");
+        assert_eq!(of_row(&row), Ok(expected), "the same numbers");
         row["trans_1_fluency"] = serde_json::json!([2, 3]);
-        let error = of_row(row).unwrap_err();
+        let error = of_row(&row).unwrap_err();
         assert!(error.contains("`trans_1_fluency`") && error.contains("`avg_trans_1_score`"), "{error}");
     }
 }

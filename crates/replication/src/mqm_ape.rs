@@ -78,7 +78,9 @@ impl Published {
             in_parallel(&named, |idx, error| self.weighed(panel, texts, &(idx + 1).to_string(), error));
         let mut errors = weighed.into_iter().collect::<Result<Vec<_>, _>>()?;
         let score = self.weights.score(&errors);
-        errors.iter_mut().for_each(|error| error.category = typology::normalise(&error.category));
+        for error in &mut errors {
+            error.category = typology::normalise(&error.category);
+        }
         locate::place(&mut errors, &texts.source, &texts.target);
         Ok(Verdict::new(score, errors))
     }

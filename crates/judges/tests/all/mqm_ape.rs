@@ -39,7 +39,7 @@ fn errors_weigh_as_much_as_their_corrections_win() {
     let verdict = run(&judge, &script, &document()[..1]).remove(0).unwrap();
     let suggestions: Vec<_> = verdict.errors.iter().map(|error| error.suggestion.as_deref()).collect();
     assert_eq!(suggestions, [Some("Er ging zum Ufer."), Some("Er lief zur Bank.")]);
-    assert_eq!(verdict.score, -6.0);
+    assert_eq!(Some(verdict.score), Some(-6.0));
     let asked = script.asked();
     assert_eq!(asked.len(), 1 + 2 + 4);
     let of_first =

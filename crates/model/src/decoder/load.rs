@@ -176,7 +176,9 @@ impl<B: Backend> Load<'_, B> {
                     .weights
                     .bad("lm_head.bias", "is not supported beside a factor on the logits"));
             }
-            values.iter_mut().for_each(|weight| *weight *= scale);
+            for weight in &mut values {
+                *weight *= scale;
+            }
         }
         self.backend.vector(values)
     }

@@ -64,7 +64,7 @@ fn of_attention_alone(settings: &hf::Settings<'_>) -> Result<Config, Error> {
         }
     };
     let intermediate = settings.needed_size("shared_intermediate_size")?;
-    multiplied(settings, Config { full, intermediate, ..decoder })
+    multiplied(settings, Config { intermediate, full, ..decoder })
 }
 
 fn multiplied(settings: &hf::Settings<'_>, decoder: Config) -> Result<Config, Error> {
