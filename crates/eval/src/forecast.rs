@@ -127,7 +127,7 @@ impl Forecast {
         }
         match trial.seconds_left {
             Some(seconds) if trial.n_kept < trial.groups => {
-                estimates.push(("time".to_owned(), time(seconds)))
+                estimates.push(("time".to_owned(), time(seconds)));
             }
             Some(_) => estimates.push(("time".to_owned(), "everything is judged already".to_owned())),
             None if trial.is_cut => estimates.push(("time".to_owned(), format!("not known: {CUT}"))),

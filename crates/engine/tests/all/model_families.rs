@@ -189,19 +189,17 @@ impl Family {
             "input_layernorm" => "attn_norm",
             "post_attention_layernorm" => self.mlp_norm,
             "pre_feedforward_layernorm" => "ffn_norm",
-            "post_feedforward_layernorm" => "post_ffw_norm",
+            "post_feedforward_layernorm" | "post_mlp_layernorm" => "post_ffw_norm",
             "self_attn.q_proj" => "attn_q",
             "self_attn.k_proj" => "attn_k",
             "self_attn.v_proj" => "attn_v",
             "self_attn.o_proj" => "attn_output",
-            "self_attn.qkv_proj" => "attn_qkv",
-            "mlp.gate_up_proj" => "ffn_up",
+            "self_attn.qkv_proj" | "linear_attn.in_proj_qkv" => "attn_qkv",
             "post_self_attn_layernorm" => "post_attention_norm",
-            "post_mlp_layernorm" => "post_ffw_norm",
             "self_attn.q_norm" | "self_attn.query_layernorm" => "attn_q_norm",
             "self_attn.k_norm" | "self_attn.key_layernorm" => "attn_k_norm",
             "mlp.gate_proj" => "ffn_gate",
-            "mlp.up_proj" => "ffn_up",
+            "mlp.up_proj" | "mlp.gate_up_proj" => "ffn_up",
             "mlp.down_proj" => "ffn_down",
             "mlp.gate" if kind == "e_score_correction_bias" => {
                 return format!("blk.{layer}.exp_probs_b.bias");
@@ -211,7 +209,6 @@ impl Family {
             "mlp.shared_experts.up_proj" | "mlp.shared_expert.up_proj" => "ffn_up_shexp",
             "mlp.shared_experts.down_proj" | "mlp.shared_expert.down_proj" => "ffn_down_shexp",
             "mlp.shared_expert_gate" => "ffn_gate_inp_shexp",
-            "linear_attn.in_proj_qkv" => "attn_qkv",
             "linear_attn.in_proj_z" => "attn_gate",
             "linear_attn.in_proj_b" => "ssm_beta",
             "linear_attn.in_proj_a" => "ssm_alpha",
@@ -375,7 +372,7 @@ fn a_gguf_file_with_a_rank_head_has_the_scores_of_its_folder() {
         mlp_norm: "ffn_norm",
     };
     ranked.write_from(folder.path(), &path, 2, &[]);
-    let [ours, expected] = [&path, folder.path()].map(|path| crate::score_heads::score_of_ids(path));
+    let [ours, expected] = [&path, folder.path()].map(crate::score_heads::score_of_ids);
     // The file has its epsilon in 32 bits.
     assert!((ours[0] - expected[0]).abs() < 1e-9, "{ours:?}, {expected:?}");
     let refused = |family: &Family, words: &str| {

@@ -379,7 +379,9 @@ mod tests {
     fn a_few_below_0_share_the_band_of_those_that_score_0() {
         let mut all = guessed(MIN_PER_BAND, |_| 7.0);
         all.truncate(MIN_PER_BAND - 1);
-        all.iter_mut().for_each(|guess| guess.score = -1.0);
+        for guess in &mut all {
+            guess.score = -1.0;
+        }
         all.extend((0..151).map(|_| Guess { score: 0.0, penalty: 0.0, bytes: 1 }));
         // 99 of 250 score -1 and were rated -7.
         assert_eq!(format!("{:?}", bands(&all)), "[[-0.396, -7.0, 0.0]]");

@@ -17,7 +17,6 @@ fn line(part: &str, variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the processes of the test hand over their results")]
 fn drivers_from_12_2_on_run_a_model() {
     match part().as_deref() {
         Some("refused") => {
