@@ -213,7 +213,7 @@ pub fn fit(
     let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
     let sources: BTreeSet<String> =
         examples.iter().flat_map(|example| trained::short_hashes(&example.rated.segment.source)).collect();
-    let (mean, facts) = scoring.of_states_and_facts();
+    let (mean, facts) = scoring.split_map();
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
     let chance =
         |which: usize| Chance { bias: marking.map.biases[which], map: f32s(&marking.map.weights[which]) };

@@ -16,6 +16,9 @@ pub(crate) mod tensors;
 pub use crate::gguf::{Metadata, whole};
 pub(crate) use experts::Gating;
 
+/// The epsilon of centred norms; written and not read in other families.
+const CENTRED_EPSILON: &str = "attention.layer_norm_epsilon";
+
 /// The GGUF files of one family.
 pub(crate) struct Schema {
     /// The value of `general.architecture`.
@@ -105,7 +108,10 @@ impl Reader<'_> {
             full,
             sliding,
             slides: windows.slides,
-            norm_eps: self.number("attention.layer_norm_rms_epsilon")?,
+            norm_eps: match self.optional(CENTRED_EPSILON)?.filter(|_| self.schema.reads(CENTRED_EPSILON)) {
+                Some(epsilon) => epsilon,
+                None => self.number("attention.layer_norm_rms_epsilon")?,
+            },
             attention_scale: self.attention_scale(head_dim)?,
             embedding_scale: self.embedding_scale(None)?,
             context: self.size("context_length")?,
@@ -247,7 +253,7 @@ impl Reader<'_> {
     }
 
     /// Layers that slide over a window of this size: those that the file lists, else all but each `period`-th
-    /// (none of them for 0). Without a `period`, the file has to list them.
+    /// (all of them for 0). Without a `period`, the file has to list them.
     pub fn windows(&self, size: Option<usize>, period: Option<usize>) -> Result<Windows, Error> {
         let (key, n_layers) = ("attention.sliding_window_pattern", self.n_layers()?);
         if size.is_none() {
@@ -264,10 +270,12 @@ impl Reader<'_> {
         Ok(Windows { size, slides })
     }
 
+    /// The value of a key of the architecture.
     pub fn value(&self, key: &str) -> Option<&Value> {
         self.metadata.get(&format!("{}.{key}", self.prefix))
     }
 
+    /// The error of a key of the architecture.
     pub fn bad(&self, key: &str, reason: impl Into<String>) -> Error {
         let key = shown(&format!("{}.{key}", self.prefix));
         Error::Config { path: self.path.into(), key, reason: reason.into() }
@@ -302,21 +310,24 @@ impl Reader<'_> {
         size.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a whole number", in_words(value))))
     }
 
+    /// A size that the file must have; the same in all layers.
     pub fn size(&self, key: &str) -> Result<usize, Error> {
         self.optional_size(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
+    /// A finite number; `None` where the file does not have the key.
     pub fn optional(&self, key: &str) -> Result<Option<f64>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let finite = number(value).filter(|number| number.is_finite());
         finite.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a number", in_words(value))))
     }
 
+    /// A finite number that the file must have.
     pub fn number(&self, key: &str) -> Result<f64, Error> {
         self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
-    /// The factor of scores, where it follows from this width if the file has none.
+    /// The factor of attention scores: the file's, or else one over the root of `width`.
     pub fn attention_scale(&self, width: usize) -> Result<f32, Error> {
         let scale = self.optional("attention.scale")?.filter(|scale| *scale != 0.0);
         Ok(scale.unwrap_or_else(|| (width as f64).powf(-0.5)) as f32)
@@ -345,7 +356,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The factor of embeddings, where the family's is `default`.
+    /// The factor of embeddings: the file's, which must be about the family's `default` where it has one.
     pub fn embedding_scale(&self, default: Option<f32>) -> Result<Option<f32>, Error> {
         let key = "embedding_scale";
         let Some(scale) = self.optional(key)?.filter(|scale| *scale != 0.0) else { return Ok(default) };
@@ -364,7 +375,7 @@ fn same(a: f64, b: f64) -> bool {
     a.total_cmp(&b).is_eq()
 }
 
-/// A value of true or false, which some writers write as a number.
+/// A truth value, also one that is written as 0 or 1.
 fn truth(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(value) => Some(*value),
