@@ -339,7 +339,8 @@ impl<'a, S: Stored> Split<'a, S> {
         out.resize(out.len().max(self.blocks.len() * dim * BLOCK), S::default());
         for at in lo..self.blocks.len() {
             let (keys, values) = (self.keys(at), &mut out[at * dim * BLOCK..][..dim * BLOCK]);
-            // `[dim / UNIT][BLOCK / UNIT][UNIT keys][UNIT dims]` to `[BLOCK / UNIT][dim / UNIT][UNIT dims][UNIT keys]`
+            // `[dim / UNIT][BLOCK / UNIT][UNIT keys][UNIT dims]` to
+            // `[BLOCK / UNIT][dim / UNIT][UNIT dims][UNIT keys]`.
             for (d, cells) in keys[..dim * BLOCK].chunks_exact(BLOCK * S::UNIT).enumerate() {
                 for (unit, cell) in cells.chunks_exact(S::UNIT * S::UNIT).enumerate() {
                     let to = &mut values[(unit * dim + d * S::UNIT) * S::UNIT..][..S::UNIT * S::UNIT];

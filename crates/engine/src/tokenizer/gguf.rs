@@ -56,7 +56,7 @@ const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// o200k's, of gpt-oss: Tekken's with contractions in their word and digits in threes.
 const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// The patterns of dense Hunyuan models: digits, then Chinese and Japanese, then all other text.
+/// The patterns of dense Hunyuan and DeepSeek-V3: digits, then Chinese and Japanese, then all other text.
 const HUNYUAN: [&str; 3] = [
     r"\p{N}{1,3}",
     "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+",
@@ -221,7 +221,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
         "tekken" => Ok((split(TEKKEN)?, None)),
         "gpt-4o" => Ok((split(O200K)?, None)),
         "hunyuan" => Ok((split(QWEN2)?, None)),
-        "hunyuan-dense" => Ok((splits(&HUNYUAN)?, None)),
+        "hunyuan-dense" | "deepseek-v3" => Ok((splits(&HUNYUAN)?, None)),
         name if is_llama3(name) => Ok((split(LLAMA3)?, None)),
         other => Err(Error::PreTokenizer(shown(other))),
     }

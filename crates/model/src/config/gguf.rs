@@ -192,7 +192,8 @@ impl Reader<'_> {
         Ok([full.or(sliding), sliding.or(full)].map(|kv_heads| kv_heads.unwrap_or(n_heads)))
     }
 
-    /// Values of a head that are rotated. Heads of values are as wide as those of keys, but for latent attention.
+    /// Values of a head that are rotated. Without latent attention, heads of values are as wide as those of
+    /// keys.
     fn rotary_dim(&self, head_dim: usize) -> Result<usize, Error> {
         if self.value("attention.kv_lora_rank").is_none() {
             self.check_width("attention.value_length", head_dim)?;
