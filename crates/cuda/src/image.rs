@@ -3,8 +3,11 @@
 
 use super::Error;
 
-/// The images of `kernels/*.cu` by name, each by its target as the compiler names it: `sm_90a`, `compute_90`.
-pub(super) const IMAGES: &[(&str, &[(&str, &[u8])])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+/// Kernels of one target, by its name as the compiler has it: `sm_90a`, `compute_90`.
+pub(super) type Image = (&'static str, &'static [u8]);
+
+/// The images of each file of `kernels/*.cu`, by its name.
+pub(super) const IMAGES: &[(&str, &[Image])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// The driver reads an image as what it is, an ELF file.
 #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "the list is empty"))]
@@ -93,9 +96,9 @@ pub(super) fn check_driver(version: i32) -> Result<(), Error> {
 /// The first driver's release with a version of the interface.
 pub(super) fn release(driver: i32) -> u32 {
     match driver {
-        ..=MACHINE_CODE => 535,
-        ..=BLACKWELL => 570,
-        _ => 575,
+        PTX.. => 575,
+        BLACKWELL.. => 570,
+        _ => 535,
     }
 }
 
