@@ -3,11 +3,11 @@
 
 use super::Error;
 
-/// The images of a kernel by their targets, as the compiler names them: `sm_90a`, `compute_90`.
-type Images = [(&'static str, &'static [u8])];
+/// Kernels of one target, by its name as the compiler has it: `sm_90a`, `compute_90`.
+pub(super) type Image = (&'static str, &'static [u8]);
 
-/// The images of `kernels/*.cu` by name.
-pub(super) const IMAGES: &[(&str, &Images)] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+/// The images of each file of `kernels/*.cu`, by its name.
+pub(super) const IMAGES: &[(&str, &[Image])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// The driver reads an image as what it is, an ELF file.
 #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "the list is empty"))]
@@ -95,12 +95,10 @@ pub(super) fn check_driver(version: i32) -> Result<(), Error> {
 
 /// The first driver's release with a version of the interface.
 pub(super) fn release(driver: i32) -> u32 {
-    if driver <= MACHINE_CODE {
-        535
-    } else if driver <= BLACKWELL {
-        570
-    } else {
-        575
+    match driver {
+        PTX.. => 575,
+        BLACKWELL.. => 570,
+        _ => 535,
     }
 }
 

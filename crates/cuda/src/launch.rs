@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use super::{
     Error,
     driver::failed,
-    image::{IMAGES, Target},
+    image::{IMAGES, Image, Target},
     tensor_map::TensorMap,
 };
 
@@ -129,7 +129,7 @@ impl Kernels {
         driver: i32,
     ) -> Result<Self, Error> {
         context.bind_to_thread().map_err(failed("use the device"))?;
-        let load = |&(name, images): &(&'static str, &[(&str, &[u8])])| {
+        let load = |&(name, images): &(&'static str, &[Image])| {
             let image = images.iter().find(|(of_target, _)| *of_target == target.name);
             let (_, image) = image.expect("every kernel is compiled for the same targets");
             // SAFETY: the image is a whole cubin, or PTX with a zero byte behind it, and static.
