@@ -42,18 +42,16 @@ __device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
           : "memory");
 }
 // Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1. A copy
-// that does not arrive for 2^33 ns ends the kernel with an error instead of holding the card for ever.
+// that does not arrive for 2^22 tries ends the kernel with an error instead of holding the card for ever; each try suspends
+// the thread for a time of the card's choice. Tries and not time: a GPU that is itself suspended makes none.
 __device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
-  TMA_PTX("{\n.reg .pred done;\n.reg .u64 begin, now;\n"
-          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-          "@done bra ended;\n"
-          "mov.u64 begin, %globaltimer;\n"
+  TMA_PTX("{\n.reg .pred done;\n.reg .u32 tries;\n"
+          "mov.u32 tries, 4194304;\n"
           "again:\n"
           "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
           "@done bra ended;\n"
-          "mov.u64 now, %globaltimer;\n"
-          "sub.u64 now, now, begin;\n"
-          "setp.lt.u64 done, now, 8589934592;\n"
+          "sub.u32 tries, tries, 1;\n"
+          "setp.ne.u32 done, tries, 0;\n"
           "@done bra again;\n"
           "trap;\n"
           "ended:\n}\n" ::"r"(shared_address(at)),

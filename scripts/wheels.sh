@@ -8,7 +8,7 @@
 #   scripts/wheels.sh --profile dist                        # slower to build; writes 2 to 7% more tokens per second on a CPU
 #
 # Needs a Rust toolchain (with rustup for another target) and Python 3 with pip, which fetches maturin, Zig's C compiler and
-# linker, and, for the kernels, the CUDA compiler; that one needs g++ too. What else is given goes to maturin.
+# linker, and, for the kernels, the CUDA compiler. What else is given goes to maturin.
 #
 # A wheel for Linux asks for glibc 2.28 of 2018, so RHEL 8, Debian 10 and Ubuntu 20.04 and all later ones can install it.
 # Its kernels are machine code for compute capabilities 8.0, which runs on 8.6 and 8.9 too, and 9.0, and PTX for later GPUs.

@@ -1,6 +1,6 @@
-//! With the feature `cuda`, compiles `kernels/*.cu`, each to one file with machine code for every supported
-//! GPU generation and PTX for later ones, and lists them for `launch`. Without it the list is empty, and
-//! no CUDA tool is needed.
+//! With the feature `cuda`, compiles `kernels/*.cu`, each to machine code for every supported GPU generation
+//! and to PTX for later ones, and lists the images for `launch`. Without it the list is empty, and no CUDA
+//! tool is needed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -35,21 +35,29 @@ fn compile_all(out: &Path) -> String {
     sources.sort();
     let mut headers: Vec<&PathBuf> = files.iter().filter(|file| ends(file, &["h", "cuh"])).collect();
     headers.sort();
+    let (compiler, targets) = (compiler(), targets());
     let mut list = Vec::new();
     let mut running: Vec<Running> = Vec::new();
     let n_jobs = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     for source in sources {
         let name = source.file_stem().and_then(|name| name.to_str()).expect("a .cu file has a name");
-        let image = out.join(name).with_extension("fatbin");
-        list.push(format!("    (\"{name}\", include_bytes!({:?})),\n", image.display().to_string()));
-        let stamp = (out.join(name).with_extension("stamp"), made_from(source, &headers));
-        if image.exists() && fs::read_to_string(&stamp.0).is_ok_and(|before| before == stamp.1) {
-            continue;
+        let made_from = made_from(source, &headers, &compiler);
+        list.push(format!("    (\"{name}\", &[\n"));
+        for target in &targets {
+            let image = out.join(format!("{name}.{target}"));
+            let file = image.display().to_string();
+            list.push(format!("        (\"{target}\", &Aligned(*include_bytes!({file:?})).0),\n"));
+            let stamp = (out.join(format!("{name}.{target}.stamp")), made_from.clone());
+            if image.exists() && fs::read_to_string(&stamp.0).is_ok_and(|before| before == stamp.1) {
+                continue;
+            }
+            if running.len() >= n_jobs {
+                finish(running.remove(0));
+            }
+            let child = compile(source, target, &image);
+            running.push(Running { source: source.clone(), child, image, stamp });
         }
-        if running.len() >= n_jobs {
-            finish(running.remove(0));
-        }
-        running.push(Running { source: source.clone(), child: compile(source, &image), stamp });
+        list.push("    ]),\n".into());
     }
     running.into_iter().for_each(finish);
     list.concat()
@@ -59,44 +67,59 @@ fn ends(file: &Path, endings: &[&str]) -> bool {
     file.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending))
 }
 
-/// Fingerprint of an image's inputs: the text of its source and of all headers, not their age, and the target
-/// it is compiled for.
-fn made_from(source: &Path, headers: &[&PathBuf]) -> String {
+/// Fingerprint of an image's inputs: the text of its source and of all headers, not their age, and the
+/// compiler.
+fn made_from(source: &Path, headers: &[&PathBuf], compiler: &str) -> String {
     let mut hasher = DefaultHasher::new();
     for file in headers.iter().map(|file| file.as_path()).chain([source]) {
         fs::read(file).unwrap_or_else(|e| panic!("`{}`: {e}", file.display())).hash(&mut hasher);
     }
-    format!("{:016x} {}", hasher.finish(), generations())
+    compiler.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
-fn generations() -> String {
-    env::var("TRIBUNAL_CUDA_GENERATIONS").unwrap_or_else(|_| GENERATIONS.into())
+/// The targets of images, by the compiler's names.
+fn targets() -> Vec<String> {
+    let generations = env::var("TRIBUNAL_CUDA_GENERATIONS").unwrap_or_else(|_| GENERATIONS.into());
+    let machine_code = generations.split(' ').map(|generation| format!("sm_{generation}"));
+    machine_code.chain([format!("compute_{PTX}")]).collect()
 }
 
-fn compile(source: &Path, image: &Path) -> Child {
+/// The compiler's name and version in its own words.
+fn compiler() -> String {
     let nvcc = nvcc();
-    let mut command = Command::new(&nvcc);
-    command.args(["-fatbin", "-O3", "-std=c++17", "--fmad=false", "-Werror", "all-warnings", "-no-compress"]);
-    for arch in generations().split(' ') {
-        command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
-    }
-    command.arg(format!("-gencode=arch=compute_{PTX},code=compute_{PTX}")).arg("-o").arg(image).arg(source);
-    match command.spawn() {
-        Ok(child) => child,
+    match Command::new(&nvcc).arg("--version").output() {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
         Err(e) => panic!("`{nvcc}`: {e}; hint: run `scripts/cuda/toolkit.sh`, then `. .cuda/env`"),
     }
 }
 
-/// A running compiler, and the file that records the fingerprint of its image's inputs.
+fn compile(source: &Path, target: &str, image: &Path) -> Child {
+    let kind = if target.starts_with("sm_") { "-cubin" } else { "-ptx" };
+    let options = ["-O3", "-std=c++17", "--fmad=false", "-Werror", "all-warnings"];
+    let mut command = Command::new(nvcc());
+    command.args(options).args([kind, &format!("-arch={target}")]).arg("-o").arg(image).arg(source);
+    command.spawn().unwrap_or_else(|e| panic!("`{}`: {e}", nvcc()))
+}
+
+/// A running compiler, its image, and the file that records the fingerprint of the image's inputs.
 struct Running {
     source: PathBuf,
     child: Child,
+    image: PathBuf,
     stamp: (PathBuf, String),
 }
 
-fn finish(Running { source, mut child, stamp: (file, made_from) }: Running) {
+fn finish(Running { source, mut child, image, stamp: (file, made_from) }: Running) {
     match child.wait() {
-        Ok(status) if status.success() => fs::write(file, made_from).expect("OUT_DIR can be written"),
+        Ok(status) if status.success() => {
+            if image.extension().is_some_and(|target| target.as_encoded_bytes().starts_with(b"compute")) {
+                let ptx = fs::read(&image).expect("the compiler has written the image");
+                // The driver reads PTX up to a zero byte.
+                fs::write(&image, [&ptx[..], &[0]].concat()).expect("OUT_DIR can be written");
+            }
+            fs::write(file, made_from).expect("OUT_DIR can be written");
+        }
         Ok(status) => panic!("`{}` ends with {status} on `{}`", nvcc(), source.display()),
         Err(e) => panic!("`{}`: {e}", nvcc()),
     }

@@ -32,7 +32,7 @@ void test_device() {
   MUST(CALL(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
   MUST(CALL(cuDeviceGetAttribute)(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
   MUST(CALL(cuDeviceGetAttribute)(&shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
-  tally.check(count == 1 && version == 13000, "one device, driver 13.0");
+  tally.check(count == 1 && version == CUDA_VERSION, "one device, a driver of the headers' version");
   tally.check(major == 9 && minor == 0 && shared == 227 << 10, "sm_90 with 227 KiB of shared memory");
   CUdevice device;
   tally.check(CALL(cuDeviceGet)(&device, 1) == CUDA_ERROR_INVALID_DEVICE, "a second device");
@@ -143,6 +143,10 @@ void test_modules() {
   MUST(CALL(cuModuleUnload)(module));
   tally.check(launch(f, 1, 32, 0, nullptr) == CUDA_ERROR_INVALID_HANDLE, "a function of a module that is gone");
   tally.check(CALL(cuModuleLoadData)(&module, ".target sm_100\n.entry scale(") == CUDA_ERROR_INVALID_PTX, "PTX for a later card");
+  MUST(CALL(cuModuleLoadData)(&module, ".version 8.8\n.target sm_90\n.entry scale("));
+  MUST(CALL(cuModuleUnload)(module));
+  tally.check(CALL(cuModuleLoadData)(&module, ".version 9.0\n.target sm_90\n.entry scale(") == CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+              "PTX of a later compiler");
   tally.check(CALL(cuModuleLoadData)(&module, "no image at all") == CUDA_ERROR_INVALID_IMAGE, "an image that is none");
 }
 
@@ -393,7 +397,7 @@ void test_cases(const std::string& program, const std::string& path) {
                 std::string(which) + " ends with " + std::to_string(e.code) + " and says: " + e.output);
   };
   says("init", "TRIBUNAL_EMULATED_DEVICES=0", "CUDA_ERROR_NO_DEVICE\n", 0);
-  says("init", "TRIBUNAL_EMULATED_SM=75", "TRIBUNAL_EMULATED_SM is 80, 86, 89 or 90", 1);
+  says("init", "TRIBUNAL_EMULATED_SM=75", "TRIBUNAL_EMULATED_SM is 80, 86, 89, 90, 100 or 120", 1);
   says("memory", "TRIBUNAL_EMULATED_MEMORY=6400", "CUDA_SUCCESS\nCUDA_SUCCESS\n", 0);
   says("memory", "TRIBUNAL_EMULATED_MEMORY=6399", "CUDA_SUCCESS\nCUDA_ERROR_OUT_OF_MEMORY\n", 0);
   const std::string lost = "CUDA_ERROR_ILLEGAL_ADDRESS\n";

@@ -71,7 +71,7 @@ of_kernel() {
 }
 
 driver() { # with the cubin of some kernels, and what ptxas says of them
-  "$NVCC" -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -cubin -Xptxas -v kernels/tests/faults/sound.cu \
+  "$NVCC" -O3 -std=c++17 -arch=sm_90a -cubin --ptxas-options=-v kernels/tests/faults/sound.cu \
     -o "$build/sound.cubin" 2>"$build/ptxas" || return 1
   "$build/driver" "$PWD/$library/libcuda.so.1" "$build/sound.cubin" "$(of_kernel reverse registers)" \
     "$(of_kernel count smem)"

@@ -40,7 +40,8 @@ pub struct Args {
     /// A text file to score as the continuation of the prompt, instead of generating one
     #[arg(long, value_name = "FILE")]
     continuation: Option<PathBuf>,
-    /// How the answer is printed: text, or json (ids, tokens and log-probabilities, or a head's scores, on one line)
+    /// How the answer is printed: text, or json (ids, tokens and log-probabilities, or the scores of a score
+    /// head, on one line)
     #[command(flatten)]
     printed: TextOrJson,
     #[command(flatten)]
@@ -148,9 +149,9 @@ impl Args {
     /// Returns true if the model scores the chat instead of answering it.
     fn check_head(&self) -> Result<bool> {
         let is_scored = heads::outputs(&self.model.model).flatten().is_some();
-        if is_scored && (self.form.is_some() || self.continuation.is_some()) {
+        if is_scored && self.continuation.is_some() {
             bail!(
-                "`{}` has a score head and answers no question\nhint: without a form or a continuation, its scores are printed",
+                "`{}` has a score head and answers no question\nhint: without a continuation, its scores are printed",
                 self.model.model
             );
         }

@@ -221,7 +221,7 @@ fn systems_are_compared_on_what_all_of_them_have() {
     let each = systems(&["--coverage", "each"]);
     assert_eq!((&each["baseline"], &each["systems"][1]["mean"]), (&"b".into(), &(-2.5).into()));
     let (text, _) = compare(root.path(), &[&run], &[]).unwrap();
-    assert!(text.contains("left out, because some system has no score there: 2"), "{text}");
+    assert!(text.contains("2 segments left out, because some system has no score on them"), "{text}");
 }
 
 #[test]
@@ -232,13 +232,11 @@ fn empty_translations_are_counted_where_systems_are_compared() {
     let verdicts = std::fs::read_to_string(&file).unwrap().replace("truncated", "empty");
     std::fs::write(&file, verdicts).unwrap();
     let (text, code) = compare(root.path(), &[&run], &[]).unwrap();
-    let said =
-        "b: 1 empty translation has no verdict, so its segment counts for no system here and costs b nothing";
+    let said = "b: 1 empty translation has no verdict; its segment is excluded for all systems and does not lower the mean of b";
     assert!(unwrapped(&text).contains(said), "{text}");
     assert_eq!(code, ExitCode::from(1));
     let (text, _) = compare(root.path(), &[&run], &["--coverage", "each"]).unwrap();
-    let said =
-        "b: 1 empty translation has no verdict, so its segment is left out of the mean and costs b nothing";
+    let said = "b: 1 empty translation has no verdict; its segment is excluded from the mean of b and does not lower it";
     assert!(unwrapped(&text).contains(said), "{text}");
     let (json, _) = compare(root.path(), &[&run], &["--json"]).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();

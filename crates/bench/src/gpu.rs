@@ -2,17 +2,14 @@
 //! answers, a judge's questions about documents, and many prompts of mixed lengths. Only times are measured;
 //! the answers are meaningless.
 
-use std::time::Instant;
-
 use serde::Serialize;
 
-use super::{Error, shapes::Shape, throughput};
+use super::{Error, shapes::Shape, throughput, workload::send_all};
 use crate::{
     cuda::{Effort, Gpu, weight_bytes},
     engine::{self, Device, Engine, Options},
     llm::{Chat, Llm, Reply, ResponseFormat, Sampling},
     model::{BLOCK, KvType},
-    parallel,
     random::SplitMix,
 };
 
@@ -23,22 +20,29 @@ pub use crate::cuda::Peak;
 pub struct Sizes {
     /// Rows of single products.
     pub product_rows: Vec<usize>,
-    /// Lengths of prompts that are read one at a time.
+    /// Tokens of the prompts that are read one at a time.
     pub prompts: Vec<usize>,
-    /// Numbers of answers generated at a time, the tokens before each, and the tokens of each answer.
+    /// Numbers of answers generated in parallel.
     pub answers: Vec<usize>,
+    /// Tokens of the prompt of each of these answers.
     pub before: usize,
+    /// Tokens of each of these answers.
     pub answer: usize,
-    /// Lengths of documents, how many of each, questions about one, and the tokens of a question and of its
-    /// answer.
+    /// Tokens of documents.
     pub documents: Vec<usize>,
+    /// Documents of each length.
     pub n_documents: usize,
+    /// Questions about each document.
     pub n_questions: usize,
+    /// Tokens of a question.
     pub question: usize,
+    /// Tokens of the answer to a question.
     pub question_answer: usize,
-    /// Number of prompts of mixed lengths, and the most tokens of one and of its answer.
+    /// Prompts of mixed lengths.
     pub n_chats: usize,
+    /// The most tokens of a prompt of mixed length, and of its answer.
     pub longest: usize,
+    /// Repetitions, of which the fastest counts.
     pub repeats: usize,
 }
 
@@ -118,9 +122,9 @@ pub struct Utilisation {
     pub note: Option<String>,
 }
 
-/// Requests that were sent together.
+/// Cost of requests that were sent together.
 #[derive(Clone, Debug, Serialize)]
-pub struct Load {
+pub struct WorkloadResult {
     pub name: String,
     pub requests: usize,
     pub prompt_tokens: usize,
@@ -141,14 +145,16 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// The GPU's measured limits.
+    ///
     /// # Errors
     /// The device fails.
     pub fn peak(&self) -> Result<Peak, Error> {
         Ok(self.gpu.peak(Sizes::effort(self.shape)).map_err(failed)?)
     }
 
-    /// Every product of the shape alone, with weights of its format. Where rows are no whole blocks of it, a
-    /// file has another format, and the product is left out.
+    /// Every product of the shape alone, with weights of its format. A product is left out where a weight's row is
+    /// not a multiple of the format's block; files have another format there.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -204,7 +210,7 @@ impl Bench<'_> {
         let share = |&n: &usize| {
             let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
             let of_limit =
-                self.shape.prefill_operations(n) / throughput.seconds / peak.operations / self.n_cards();
+                self.shape.prefill_operations(n) / throughput.seconds / peak.operations / self.n_gpus();
             Ok(Utilisation { throughput, of_limit, note: None })
         };
         self.sizes.prompts.iter().map(share).collect()
@@ -228,7 +234,7 @@ impl Bench<'_> {
             let throughput = throughput::decode(&engine, rows, before, answer, repeats)?;
             let length = before as f64 + answer as f64 / 2.0;
             let steps_per_s = throughput.tokens_per_s / rows as f64;
-            let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes / self.n_cards();
+            let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes / self.n_gpus();
             Ok(Utilisation { throughput, of_limit, note })
         };
         self.sizes.answers.iter().map(share).collect()
@@ -241,13 +247,13 @@ impl Bench<'_> {
         kv_bytes / KvType::Bf16.block_bytes(&self.shape.config) / blocks
     }
 
-    /// Questions about documents, as FSP asks them: with the prefix tree, with it but without reading shared
+    /// Questions about documents, like those of FSP: with the prefix tree, with it but without reading shared
     /// keys together, and without the tree.
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn documents(&self) -> Result<Vec<Load>, Error> {
-        let mut loads = Vec::new();
+    pub fn documents(&self) -> Result<Vec<WorkloadResult>, Error> {
+        let mut results = Vec::new();
         for (setting, tree, cascade) in
             [("tree", true, true), ("tree, no cascade", true, false), ("no tree", false, true)]
         {
@@ -255,19 +261,19 @@ impl Bench<'_> {
                 // A fresh engine: its prefix tree is empty.
                 let engine = self.engine(tree, cascade)?;
                 let name = format!("documents of {length}, {setting}");
-                loads.push(load(&engine, name, &self.questions(length), self.options.n_rows)?);
+                results.push(run_prompts(&engine, name, &self.questions(length), self.options.n_rows)?);
             }
         }
-        Ok(loads)
+        Ok(results)
     }
 
     /// Prompts of mixed lengths that share nothing.
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn chats(&self) -> Result<Load, Error> {
+    pub fn chats(&self) -> Result<WorkloadResult, Error> {
         let engine = self.engine(true, true)?;
-        load(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed(), self.options.n_rows)
+        run_prompts(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed(), self.options.n_rows)
     }
 
     fn questions(&self, length: usize) -> Vec<Prompt> {
@@ -280,9 +286,8 @@ impl Bench<'_> {
         (0..n_documents).flat_map(|_| ask(digits.text(length), &mut digits)).collect()
     }
 
-    /// Lengths as people's chats with a model have them: log-normal, prompts with a median of 90 tokens and a
-    /// spread (of the logarithm) of 1.3, answers of 135 and 1.0, both at least 4 tokens and at most
-    /// `longest`.
+    /// Prompts and answers whose numbers of tokens are log-normal, like those of chats: medians of 90 and 135,
+    /// standard deviations of the logarithm of 1.3 and 1.0, from 4 to `longest` tokens.
     fn mixed(&self) -> Vec<Prompt> {
         let mut draw = Draw(SplitMix(42));
         let longest = self.sizes.longest;
@@ -317,7 +322,7 @@ impl Bench<'_> {
         }
     }
 
-    fn n_cards(&self) -> f64 {
+    fn n_gpus(&self) -> f64 {
         self.options.device.gpus().len().max(1) as f64
     }
 }
@@ -332,21 +337,23 @@ struct Prompt {
     answer: usize,
 }
 
-/// Sends requests in order, as many at a time as keep every row busy.
-fn load(engine: &Engine, name: String, prompts: &[Prompt], n_rows: usize) -> Result<Load, Error> {
+/// Runs prompts through an engine of `n_rows` rows.
+fn run_prompts(
+    engine: &Engine,
+    name: String,
+    prompts: &[Prompt],
+    n_rows: usize,
+) -> Result<WorkloadResult, Error> {
     let ask = |i: usize, prompt: &Prompt| {
         let sampling =
             Sampling { max_tokens: prompt.answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
         let reply = engine.ask(&Chat::raw(prompt.text.as_str()), &ResponseFormat::Text, &sampling);
         reply.map_err(|source| Error::Llm { id: i.to_string(), source })
     };
-    let start = Instant::now();
-    let replies = parallel::map(prompts, n_rows + n_rows / 4 + 1, ask);
-    let seconds = start.elapsed().as_secs_f64();
-    let replies: Vec<Reply> = replies.into_iter().collect::<Result<_, _>>()?;
+    let (replies, seconds) = send_all(prompts, n_rows, ask)?;
     let sum = |part: fn(&Reply) -> usize| replies.iter().map(part).sum::<usize>();
     let answer_tokens = sum(|r| r.usage.generated);
-    Ok(Load {
+    Ok(WorkloadResult {
         name,
         requests: replies.len(),
         prompt_tokens: sum(|r| r.usage.prompt()),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     Error,
     requests::Request,
-    workload::{self, Measured},
+    workload::{WorkloadStats, run_requests},
 };
 use crate::{
     engine::{self, Engine, Isa, Options},
@@ -59,7 +59,7 @@ pub fn compare(path: &Path, base: &Options, requests: &[Request]) -> Result<Vec<
     let (measured, mut replies) = ask(path, base, &[&backward], 1)?.remove(0);
     replies.reverse();
     variants.push(variant("backward", requests, &expected, &(measured, replies)));
-    let mut joined = (Measured::default(), Vec::new());
+    let mut joined = (WorkloadStats::default(), Vec::new());
     for third in thirds {
         let (measured, replies) = ask(path, base, &[third], 1)?.remove(0);
         joined.0.seconds += measured.seconds;
@@ -103,7 +103,7 @@ fn settings(base: &Options, n_requests: usize, longest: usize) -> Vec<(String, O
     all
 }
 
-type Run = (Measured, Vec<Reply>);
+type Run = (WorkloadStats, Vec<Reply>);
 
 /// Sends all parts to a fresh engine, `times` times.
 fn ask(path: &Path, options: &Options, parts: &[&[Request]], times: usize) -> Result<Vec<Run>, Failed> {
@@ -111,7 +111,7 @@ fn ask(path: &Path, options: &Options, parts: &[&[Request]], times: usize) -> Re
     // The adapter that is loaded is the one that is meant.
     let engine = engine.with_adapter((!options.adapters.is_empty()).then_some(0));
     let cycled = parts.iter().cycle().take(parts.len() * times);
-    cycled.map(|part| Ok(workload::run(&engine, part)?)).collect()
+    cycled.map(|part| Ok(run_requests(&engine, part, options.n_rows)?)).collect()
 }
 
 fn variant(name: &str, requests: &[Request], expected: &[Bits], (measured, replies): &Run) -> Variant {

@@ -136,6 +136,7 @@ pub fn attention(keys: usize, rows: usize, tier: Isa, limits: &Limits, during: D
         values: &cache,
         n_kv_heads: 1,
         head_dim,
+        value_dim: head_dim,
         window: None,
         softcap: None,
         sinks: None,

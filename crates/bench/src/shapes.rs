@@ -1,5 +1,4 @@
-//! Shapes of published models, from their `config.json`: for measuring speed with seeded weights instead of
-//! the published ones. Nothing is judged with them.
+//! Shapes of published models, from their `config.json`, for measuring speed with seeded weights.
 
 use std::sync::LazyLock;
 
@@ -24,8 +23,16 @@ pub struct Shape {
     pub format: Format,
 }
 
-/// Formats of products on a GPU, as a shape's name has them behind a colon: those that kernels read as they
-/// are, then those that each step rounds to bf16.
+/// Parameters that a token is multiplied with.
+struct Parameters {
+    /// Of all layers.
+    layers: f64,
+    /// Of the output matrix, which is applied only to rows whose logits are needed.
+    output: f64,
+}
+
+/// Formats of a product's weights on a GPU, by the name after a shape's colon: first those that kernels read
+/// directly, then those that each step converts to bf16.
 const FORMATS: [(&str, Format); 10] = [
     ("bf16", Format::Bf16),
     ("q8_0", Format::Q8_0),
@@ -90,14 +97,14 @@ impl Shape {
         Ok(Engine::over(&Weights::seeded(self.config.clone(), 1), tokenizer, options)?)
     }
 
-    /// The weights `[n, k]` of the products of a layer of attention, and that of the output.
+    /// Names and weight shapes `[n, k]` of the products of a layer with attention, and of the output matrix.
     #[must_use]
     pub fn products(&self) -> Vec<(&'static str, [usize; 2])> {
         let c = &self.config;
         let heads = c.n_heads * c.full.head_dim;
         let gate = if c.gated_attention { heads } else { 0 };
         let qkv = heads + gate + c.full.cached();
-        // Of a mixture, the experts of one token.
+        // Of a mixture of experts: those of one token.
         let width = c.experts.as_ref().map_or(c.intermediate, |experts| {
             experts.routing.top_k * experts.width + experts.shared.map_or(0, |shared| shared.width)
         });
@@ -110,9 +117,8 @@ impl Shape {
         ]
     }
 
-    /// Parameters that every token is multiplied with, and those of the output matrix, which is applied only
-    /// to rows whose logits are needed.
-    fn parameters(&self) -> (f64, f64) {
+    /// The parameters that a token is multiplied with.
+    fn parameters(&self) -> Parameters {
         let c = &self.config;
         let sizes: Vec<f64> = self.products().iter().map(|(_, [n, k])| (n * k) as f64).collect();
         let (attention, feed) = (sizes[0] + sizes[1], sizes[2] + sizes[3]);
@@ -120,26 +126,37 @@ impl Shape {
             delta.n_layers() * c.hidden * (delta.channels() + 2 * delta.widths()[2] + 2 * delta.n_value_heads)
         });
         let mixers = c.n_attention_layers() as f64 * attention + linear as f64;
-        (mixers + c.n_layers as f64 * feed, sizes[4])
+        Parameters { layers: mixers + c.n_layers as f64 * feed, output: sizes[4] }
     }
 
     /// Operations of a prompt of `n` tokens; a multiplication and an addition count as two.
     #[must_use]
     pub fn prefill_operations(&self, n: usize) -> f64 {
-        let (each, output) = self.parameters();
+        let Parameters { layers, output } = self.parameters();
         let (c, n) = (&self.config, n as f64);
         let attention = 2.0 * n * n * (c.n_attention_layers() * c.n_heads * c.full.head_dim) as f64;
-        2.0 * (n * each + output) + attention
+        2.0 * (n * layers + output) + attention
     }
 
-    /// Bytes that a step of `rows` answers reads when each of them has `length` tokens before it: weights
-    /// once, keys, values and recurrent states of every row.
+    /// Bytes that a step of `rows` answers reads and writes when each of them has `length` tokens before it:
+    /// weights once, of a mixture those of the experts that it is expected to touch, keys and values of every
+    /// row, and its recurrent states, which are read and written.
     #[must_use]
     pub fn decode_bytes(&self, rows: usize, length: f64) -> f64 {
-        let (each, output) = self.parameters();
+        let Parameters { layers, output } = self.parameters();
         let c = &self.config;
         let cached = 2.0 * c.cached() as f64;
-        2.0 * (each + output) + rows as f64 * (length * cached + c.state_bytes() as f64)
+        let weights = layers + self.other_experts(rows) + output;
+        2.0 * weights + rows as f64 * (length * cached + 2.0 * c.state_bytes() as f64)
+    }
+
+    /// Parameters of experts that so many rows touch, but for those of a single row: as many as `rows` draws
+    /// of `top_k` experts, each equally likely, are expected to contain.
+    fn other_experts(&self, rows: usize) -> f64 {
+        let Some(experts) = &self.config.experts else { return 0.0 };
+        let (n, top_k) = (experts.n as f64, experts.routing.top_k as f64);
+        let touched = n * (1.0 - (1.0 - top_k / n).powi(rows.max(1) as i32));
+        (touched - top_k) * (3 * experts.width * self.config.hidden * self.config.n_layers) as f64
     }
 }
 
@@ -162,8 +179,8 @@ mod tests {
             ("tiny", 0.00007),
         ] {
             // Without an embedding table that is not the output matrix.
-            let (each, output) = Shape::named(name).unwrap().parameters();
-            let ours = (each + output) / 1e9;
+            let Parameters { layers, output } = Shape::named(name).unwrap().parameters();
+            let ours = (layers + output) / 1e9;
             assert!((ours / billions - 1.0).abs() < 0.02, "{name}: {ours}");
         }
         assert_eq!(names().len(), 12);
@@ -183,6 +200,14 @@ mod tests {
             [(0, 9.0), (3, 10.0), (0, 0.0)].map(|(rows, keys)| tiny.decode_bytes(rows, keys) as i64);
         assert_eq!(empty, 2 * weights);
         assert_eq!(three - zero, 3 * 10 * 2 * 2 * 32 * 2);
+        // Of four experts two rows touch three, each of three matrices 256 x 256 in two layers.
+        let moe = Shape::named("tiny-moe").unwrap();
+        let [one, two] = [1, 2].map(|rows| moe.decode_bytes(rows, 0.0) as usize);
+        assert_eq!(two - one, 2 * 2 * 3 * 256 * 256);
+        // A state is read and written; four layers of the same experts.
+        let hybrid = Shape::named("tiny-hybrid").unwrap();
+        let [one, two] = [1, 2].map(|rows| hybrid.decode_bytes(rows, 0.0) as usize);
+        assert_eq!(two - one, 2 * 4 * 3 * 256 * 256 + 2 * hybrid.config.state_bytes());
         let operations = 2 * (5 * 2 * layer + 320 * 64) + 2 * 25 * 2 * 64;
         assert_eq!(tiny.prefill_operations(5) as i64, operations);
     }

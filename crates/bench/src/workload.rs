@@ -1,4 +1,4 @@
-//! Runs requests through the engine as fast as it can take them, and reports their cost and their answers.
+//! Runs requests through the engine with every row busy, and reports their cost and their answers.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::{Error, requests::Request};
 use crate::{
     engine::Engine,
-    judges::in_parallel,
     llm::{Finish, Llm, Reply, Sampling},
+    parallel,
 };
 
 /// Cost of a workload.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Measured {
+pub struct WorkloadStats {
     pub segments: usize,
     pub seconds: f64,
     pub segments_per_s: f64,
@@ -33,36 +33,53 @@ pub struct Measured {
     pub error_spans_per_s: f64,
 }
 
-/// Sends all requests at once and returns the replies in the order of the requests.
+/// Sends the requests to an engine of `n_rows` rows; the replies are in the order of the requests.
 ///
 /// # Errors
-/// If the engine cannot answer a request: the first such.
-pub fn run(engine: &Engine, requests: &[Request]) -> Result<(Measured, Vec<Reply>), Error> {
+/// No request, and the error of the first request without an answer.
+pub fn run_requests(
+    engine: &Engine,
+    requests: &[Request],
+    n_rows: usize,
+) -> Result<(WorkloadStats, Vec<Reply>), Error> {
     if requests.is_empty() {
         return Err(Error::Nothing);
     }
-    let start = Instant::now();
     let ask = |_: usize, request: &Request| {
         let sampling = Sampling { max_tokens: request.max_tokens, ..Sampling::default() };
         let reply = engine.ask(&request.chat, &request.form(), &sampling);
         reply.map_err(|source| Error::Llm { id: request.id.clone(), source })
     };
-    let replies: Result<Vec<Reply>, Error> = in_parallel(requests, ask).into_iter().collect();
-    let seconds = start.elapsed().as_secs_f64();
-    let replies = replies?;
-    Ok((measured(requests, &replies, seconds), replies))
+    let (replies, seconds) = send_all(requests, n_rows, ask)?;
+    Ok((summarise(requests, &replies, seconds), replies))
 }
 
-fn measured(requests: &[Request], replies: &[Reply], seconds: f64) -> Measured {
+/// Sends items in order, a quarter more at a time than an engine has rows, so that every row is busy. Returns the
+/// replies in the order of the items, and the seconds that all took.
+///
+/// # Errors
+/// The error of the first item without a reply.
+pub fn send_all<T: Sync>(
+    items: &[T],
+    n_rows: usize,
+    ask: impl Fn(usize, &T) -> Result<Reply, Error> + Sync,
+) -> Result<(Vec<Reply>, f64), Error> {
+    let start = Instant::now();
+    let replies = parallel::map(items, n_rows + n_rows / 4 + 1, ask);
+    let seconds = start.elapsed().as_secs_f64();
+    Ok((replies.into_iter().collect::<Result<_, _>>()?, seconds))
+}
+
+fn summarise(requests: &[Request], replies: &[Reply], seconds: f64) -> WorkloadStats {
     let sum = |part: fn(&Reply) -> usize| replies.iter().map(part).sum::<usize>();
     let errors: Vec<Option<usize>> = replies.iter().map(n_errors).collect();
     let error_spans = errors.iter().flatten().sum();
-    Measured {
+    WorkloadStats {
         segments: requests.len(),
         seconds,
         segments_per_s: requests.len() as f64 / seconds,
         prompt_tokens: sum(|r| r.usage.prompt()),
-        distinct_prompt_tokens: distinct(replies.iter().map(|reply| reply.prompt_ids.as_slice())),
+        distinct_prompt_tokens: n_distinct_tokens(replies.iter().map(|reply| reply.prompt_ids.as_slice())),
         computed_prompt_tokens: sum(|r| r.usage.computed),
         generated_tokens: sum(|r| r.usage.generated),
         forced_tokens: sum(|r| r.usage.forced),
@@ -83,7 +100,7 @@ fn n_errors(reply: &Reply) -> Option<usize> {
 /// Number of tokens of the prompts when a shared prefix is counted once: with the prompts sorted, the tokens
 /// that each adds to the prefix that it shares with the one before.
 #[must_use]
-pub fn distinct<'a>(prompts: impl Iterator<Item = &'a [u32]>) -> usize {
+pub fn n_distinct_tokens<'a>(prompts: impl Iterator<Item = &'a [u32]>) -> usize {
     let prompts: BTreeSet<&[u32]> = prompts.collect();
     let mut before: &[u32] = &[];
     let mut total = 0;
@@ -96,11 +113,24 @@ pub fn distinct<'a>(prompts: impl Iterator<Item = &'a [u32]>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
+
+    #[test]
+    fn more_requests_are_sent_than_the_engine_has_rows() {
+        // No reply comes before 321 requests were sent.
+        let (items, all_sent) = (vec![(); 321], Barrier::new(321));
+        let ask = |_: usize, (): &()| {
+            all_sent.wait();
+            Ok(Reply::default())
+        };
+        assert_eq!(send_all(&items, 256, ask).unwrap().0.len(), 321);
+    }
 
     #[test]
     fn shared_prefixes_count_once() {
         let prompts: [&[u32]; 5] = [&[1, 2, 3], &[1, 2, 4, 5], &[1, 2, 3], &[9], &[1, 2]];
-        assert_eq!(distinct(prompts.into_iter()), 3 + 2 + 1);
+        assert_eq!(n_distinct_tokens(prompts.into_iter()), 3 + 2 + 1);
     }
 }

@@ -6,17 +6,17 @@ use std::io::IsTerminal;
 use terminal_size::terminal_size_of;
 use unicode_width::UnicodeWidthStr;
 
-/// Below this, broken lines are harder to read than those that the terminal breaks itself.
+/// Narrower terminals break lines themselves: wrapped ones would be harder to read there.
 const NARROWEST: usize = 40;
 
-/// The columns of the terminal behind standard output; `None` where it is no terminal.
+/// Columns of the terminal on standard output; `None` without a terminal, and on one that is too narrow to wrap for.
 #[must_use]
 pub fn stdout_columns() -> Option<usize> {
     let out = std::io::stdout();
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
-/// The columns of the terminal behind standard error; `None` where it is no terminal.
+/// Columns of the terminal on standard error; `None` without a terminal, and on one that is too narrow to wrap for.
 #[must_use]
 pub fn stderr_columns() -> Option<usize> {
     let out = std::io::stderr();
@@ -40,8 +40,8 @@ fn columns(is_terminal: bool, size: Option<(terminal_size::Width, terminal_size:
     columns.filter(|columns| *columns >= NARROWEST)
 }
 
-/// A message in lines of at most `width` columns, where its words allow. Continuation lines are indented by
-/// two columns more than the first; a command to be copied (`next: ...`) stays one line.
+/// Wraps a message at `width` columns; a longer word has a line of its own. Continuation lines are indented by two
+/// columns more than the first; a command to copy (`next: ...`) stays one line.
 #[must_use]
 pub fn message(text: &str, width: usize) -> String {
     let lines = text.split('\n').map(|line| {
@@ -56,14 +56,14 @@ pub fn message(text: &str, width: usize) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Names in a column, beside them their values; without a width, each on one line.
+/// A column of names and a column of values, which are wrapped at `width`; without a width, each on one line.
 #[must_use]
 pub fn fields<N: AsRef<str>, V: AsRef<str>>(rows: &[(N, V)], width: Option<usize>) -> String {
-    let names = rows.iter().map(|(name, _)| name.as_ref().width()).max().unwrap_or(0) + 2;
+    let name_width = rows.iter().map(|(name, _)| name.as_ref().width()).max().unwrap_or(0) + 2;
     let mut out = String::new();
     for (name, value) in rows {
-        let room = width.map_or(usize::MAX, |width| width.saturating_sub(names).max(NARROWEST / 2));
-        let blank = " ".repeat(names);
+        let room = width.map_or(usize::MAX, |width| width.saturating_sub(name_width).max(NARROWEST / 2));
+        let blank = " ".repeat(name_width);
         for (i, line) in broken(value.as_ref(), room).iter().enumerate() {
             let name = if i == 0 { name.as_ref() } else { "" };
             let line = format!("{name}{}{line}", &blank[name.width()..]);

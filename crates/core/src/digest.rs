@@ -1,4 +1,4 @@
-//! SHA-256 in lower-case hexadecimal digits. It opens no file.
+//! SHA-256 in lower-case hexadecimal digits, and a fast hash of numbers. It opens no file.
 
 use std::fmt::Write;
 
@@ -34,4 +34,12 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
 #[must_use]
 pub fn short(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes)[..SHORT / 2])
+}
+
+/// FNV-1a of the bits of some numbers: another one where a single number has other bits. Not against people
+/// who look for collisions.
+#[must_use]
+pub fn hash_of_bits(values: &[f32]) -> u64 {
+    let bytes = values.iter().flat_map(|x| x.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

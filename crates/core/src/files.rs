@@ -18,7 +18,7 @@ pub mod text;
 pub use explain::{describe, explain};
 pub use owner::{check_private, make_private, open_private};
 pub use size::size;
-pub use stamp::{Stamp, Time};
+pub use stamp::{Stamp, UnixTime};
 
 /// Error of writing or reading a file.
 #[derive(Debug, thiserror::Error)]

@@ -164,10 +164,10 @@ impl ErrorSpan {
     }
 }
 
-/// Merges or keeps repeated errors, locates them in their texts, weighs them and sums the weights: the errors
-/// and the score.
+/// Merges or keeps repeated errors, locates them in their texts and weighs them. Returns them and their score
+/// ([`weights::Weights::score`]), which counts no more errors and points than the weights allow.
 ///
-/// Unit: the negative penalty of the weights' scale; 0 is best, higher is better.
+/// Unit: minus the penalty on the weights' scale; 0 is best, higher is better.
 #[must_use]
 pub fn assess(
     errors: Vec<ErrorSpan>,

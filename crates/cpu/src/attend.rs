@@ -32,10 +32,13 @@ pub const TOGETHER: usize = 8;
 pub struct Cached<'a, S> {
     /// `[n_blocks, n_kv_heads]` blocks of keys, each in the layout of [`key_at`].
     pub keys: &'a [S],
-    /// `[n_blocks, n_kv_heads]` blocks of values, each in the layout of [`value_at`].
+    /// `[n_blocks, n_kv_heads]` blocks of values, each in the layout of [`value_at`]; empty where the values
+    /// are the first dimensions of the keys.
     pub values: &'a [S],
     pub n_kv_heads: usize,
     pub head_dim: usize,
+    /// Dimensions of a value: those of a key, or fewer where `values` is empty.
+    pub value_dim: usize,
     /// Keys that a query sees, its own included; `None` for all.
     pub window: Option<usize>,
     /// Scores become `c tanh(score / c)`.
@@ -86,7 +89,7 @@ impl<'a> Row<'a> {
 
 /// One thread's buffers, reused between its tiles.
 #[derive(Default)]
-pub struct Scratch {
+pub struct Scratch<S> {
     /// The tile's queries, already scaled: `[rows, group, head_dim]`.
     pub queries: Vec<f32>,
     /// The queries in units.
@@ -97,7 +100,10 @@ pub struct Scratch {
     weights: Vec<f32>,
     /// Keys or values as floats.
     wide: Vec<[f32; WIDTH]>,
-    /// `[n_queries, head_dim]`, of the current split.
+    /// The values of the current split where they are dimensions of the keys: blocks in the layout of
+    /// [`value_at`].
+    values: Vec<S>,
+    /// `[n_queries, value_dim]`, of the current split.
     part: Vec<f32>,
     /// Running maximum and denominator of each query.
     peak: Vec<f32>,
@@ -106,20 +112,20 @@ pub struct Scratch {
 
 /// Attends the queries in `scratch` to the keys of one kv head.
 ///
-/// Shape: `out` is `[rows, group, head_dim]`.
+/// Shape: `out` is `[rows, group, value_dim]`.
 pub fn attend<S: Stored>(
     isa: Isa,
     cached: Cached<'_, S>,
     head: usize,
     rows: &[Row<'_>],
-    scratch: &mut Scratch,
+    scratch: &mut Scratch<S>,
     out: &mut [f32],
 ) {
     on_isa!(isa, tile<S: Stored>(
         cached: Cached<'_, S>,
         head: usize,
         rows: &[Row<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut Scratch<S>,
         out: &mut [f32],
     ));
 }
@@ -129,12 +135,12 @@ fn tile<L: Lanes, S: Stored>(
     cached: Cached<'_, S>,
     head: usize,
     rows: &[Row<'_>],
-    scratch: &mut Scratch,
+    scratch: &mut Scratch<S>,
     out: &mut [f32],
 ) {
     let n_queries = scratch.queries.len() / cached.head_dim;
     scratch.scores.resize(n_queries * SPLIT, 0.0);
-    scratch.part.resize(n_queries * cached.head_dim, 0.0);
+    scratch.part.resize(n_queries * cached.value_dim, 0.0);
     scratch.weights.resize(n_queries * S::words::<L>(SPLIT), 0.0);
     scratch.units.clear();
     S::units::<L>(&scratch.queries, &mut scratch.units);
@@ -160,7 +166,7 @@ fn tile<L: Lanes, S: Stored>(
             from += same;
         }
     }
-    for (query, total) in out.chunks_exact_mut(cached.head_dim).zip(&scratch.total) {
+    for (query, total) in out.chunks_exact_mut(cached.value_dim).zip(&scratch.total) {
         let by = L::splat(1.0 / total);
         for lanes in query.as_chunks_mut::<WIDTH>().0 {
             L::load(lanes).mul(by).store(lanes);
@@ -197,7 +203,7 @@ struct Run<'a, S> {
 impl<S: Stored> Run<'_, S> {
     /// Adds this split to the running softmax of the run's queries.
     #[inline(always)]
-    fn attend<L: Lanes>(&self, out: &mut [f32], scratch: &mut Scratch) {
+    fn attend<L: Lanes>(&self, out: &mut [f32], scratch: &mut Scratch<S>) {
         let base = self.split * SPLIT;
         let first = self.rows.iter().map(|row| row.first(self.cached.window)).min().unwrap_or(0).max(base);
         let longest = self.rows.iter().max_by_key(|row| row.position).expect("a run has rows");
@@ -208,7 +214,7 @@ impl<S: Stored> Run<'_, S> {
         let blocks = longest.split(self.split);
         // Keys of the split that any row of the run sees, in whole blocks.
         let (lo, hi) = ((first - base) / BLOCK, (end - base).div_ceil(BLOCK));
-        let split = Split { cached: self.cached, head: self.head, blocks: &blocks[..hi] };
+        let split = Split { cached: self.cached, head: self.head, blocks: &blocks[..hi], turned: &[] };
         let n = self.rows.len() * self.group;
         let (these, dim) = (self.first_query..self.first_query + n, self.cached.head_dim);
         let queries = &scratch.units[S::words::<L>(these.start * dim)..S::words::<L>(these.end * dim)];
@@ -216,7 +222,12 @@ impl<S: Stored> Run<'_, S> {
         products::score::<L, S>(split, lo, queries, scores, &mut scratch.wide);
         let merges = self.softmax::<L>(lo, hi, scratch);
         let weights = &scratch.weights[S::words::<L>(these.start * SPLIT)..S::words::<L>(these.end * SPLIT)];
+        let dim = self.cached.value_dim;
         let part = &mut scratch.part[these.start * dim..these.end * dim];
+        if self.cached.values.is_empty() {
+            split.turn(lo, &mut scratch.values);
+        }
+        let split = Split { turned: &scratch.values, ..split };
         products::weigh::<L, S>(split, (first - base, end - base), weights, part, &mut scratch.wide);
         self.merge::<L>(&merges, out, scratch);
     }
@@ -224,7 +235,7 @@ impl<S: Stored> Run<'_, S> {
     /// Turns scores into weights; returns for each query the factors of its earlier sum and of this split's;
     /// `None` when it sees no key of the split.
     #[inline(always)]
-    fn softmax<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<Option<(f32, f32)>> {
+    fn softmax<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch<S>) -> Vec<Option<(f32, f32)>> {
         let base = self.split * SPLIT;
         let mut factors = Vec::with_capacity(self.rows.len() * self.group);
         for i in 0..self.rows.len() * self.group {
@@ -273,8 +284,8 @@ impl<S: Stored> Run<'_, S> {
 
     /// `out = out * keep + part * take`.
     #[inline(always)]
-    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch) {
-        let dim = self.cached.head_dim;
+    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch<S>) {
+        let dim = self.cached.value_dim;
         for (i, &factors) in factors.iter().enumerate() {
             let Some((keep, take)) = factors else { continue };
             let at = (self.first_query + i) * dim;
@@ -300,9 +311,11 @@ struct Split<'a, S> {
     cached: Cached<'a, S>,
     head: usize,
     blocks: &'a [u32],
+    /// [`Scratch::values`].
+    turned: &'a [S],
 }
 
-impl<'a, S> Split<'a, S> {
+impl<'a, S: Stored> Split<'a, S> {
     /// The keys of the split's block `at`.
     #[inline(always)]
     fn keys(&self, at: usize) -> &'a [S] {
@@ -312,6 +325,29 @@ impl<'a, S> Split<'a, S> {
     /// The values of the split's block `at`.
     #[inline(always)]
     fn values(&self, at: usize) -> &'a [S] {
+        if self.cached.values.is_empty() {
+            let size = self.cached.value_dim * BLOCK;
+            return &self.turned[at * size..][..size];
+        }
         self.cached.block(self.cached.values, self.blocks[at], self.head)
+    }
+
+    /// The first dimensions of the keys of blocks from `lo` on, in the layout of values.
+    #[inline(always)]
+    fn turn(&self, lo: usize, out: &mut Vec<S>) {
+        let dim = self.cached.value_dim;
+        out.resize(out.len().max(self.blocks.len() * dim * BLOCK), S::default());
+        for at in lo..self.blocks.len() {
+            let (keys, values) = (self.keys(at), &mut out[at * dim * BLOCK..][..dim * BLOCK]);
+            // `[dim / UNIT][BLOCK / UNIT][UNIT keys][UNIT dims]` to `[BLOCK / UNIT][dim / UNIT][UNIT dims][UNIT keys]`
+            for (d, cells) in keys[..dim * BLOCK].chunks_exact(BLOCK * S::UNIT).enumerate() {
+                for (unit, cell) in cells.chunks_exact(S::UNIT * S::UNIT).enumerate() {
+                    let to = &mut values[(unit * dim + d * S::UNIT) * S::UNIT..][..S::UNIT * S::UNIT];
+                    for (i, x) in to.iter_mut().enumerate() {
+                        *x = cell[i % S::UNIT * S::UNIT + i / S::UNIT];
+                    }
+                }
+            }
+        }
     }
 }

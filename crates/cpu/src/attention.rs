@@ -27,7 +27,7 @@ pub(super) struct Queries<'a> {
 
 /// Softmax of queries and keys, times values.
 ///
-/// Shape: that of the queries.
+/// Shape: `[rows, heads value_dim]`.
 pub(super) fn attended<S: Stored>(
     (config, kind, sinks): (&Config, AttentionKind, Option<&[f32]>),
     isa: Isa,
@@ -35,14 +35,15 @@ pub(super) fn attended<S: Stored>(
     queries: &Queries<'_>,
     cache: (&[S], &[S]),
 ) -> Vec<f32> {
-    let &Attention { n_kv_heads, head_dim, window, .. } = config.attention(kind);
+    let attention = config.attention(kind);
+    let (&Attention { n_kv_heads, head_dim, window, .. }, value_dim) = (attention, attention.attended_dim());
     let group = config.n_heads / n_kv_heads;
-    let (width, part) = (config.n_heads * head_dim, group * head_dim);
     let cached = Cached {
         keys: cache.0,
         values: cache.1,
         n_kv_heads,
         head_dim,
+        value_dim,
         window,
         softcap: config.score_softcap,
         sinks,
@@ -52,7 +53,7 @@ pub(super) fn attended<S: Stored>(
         .chunks(rows_a_tile(group))
         .flat_map(|tile| (0..n_kv_heads).map(move |head| (tile, head)))
         .collect();
-    let mut out = vec![0.0; queries.values.len()];
+    let mut out = vec![0.0; queries.rows.len() * config.n_heads * value_dim];
     let places = Shared::new(&mut out);
     tasks.par_iter().for_each_init(Buffers::default, |buffers, &(tile, head)| {
         let row = |&i: &u32| {
@@ -61,17 +62,20 @@ pub(super) fn attended<S: Stored>(
         };
         let rows: Vec<Row<'_>> = tile.iter().map(row).collect();
         // The queries of one kv head, side by side: [rows, group, head_dim].
-        let place = |i: u32| i as usize * width + head * part..i as usize * width + (head + 1) * part;
+        let place = |i: u32, dim: usize| {
+            let first = (i as usize * config.n_heads + head * group) * dim;
+            first..first + group * dim
+        };
         buffers.scratch.queries.clear();
         for &i in tile {
-            buffers.scratch.queries.extend_from_slice(&queries.values[place(i)]);
+            buffers.scratch.queries.extend_from_slice(&queries.values[place(i, head_dim)]);
         }
-        buffers.out.resize(rows.len() * part, 0.0);
+        buffers.out.resize(rows.len() * group * value_dim, 0.0);
         attend(isa, cached, head, &rows, &mut buffers.scratch, &mut buffers.out);
-        for (&i, values) in tile.iter().zip(buffers.out.chunks_exact(part)) {
+        for (&i, values) in tile.iter().zip(buffers.out.chunks_exact(group * value_dim)) {
             // SAFETY: each row is in one tile, and each pair of tile and head is one task, so that no two
             // tasks write the same range; the range is inside `out`, else `part` panics.
-            unsafe { places.part(place(i)) }.copy_from_slice(values);
+            unsafe { places.part(place(i, value_dim)) }.copy_from_slice(values);
         }
     });
     out
@@ -79,8 +83,8 @@ pub(super) fn attended<S: Stored>(
 
 /// One thread's buffers.
 #[derive(Default)]
-struct Buffers {
-    scratch: Scratch,
+struct Buffers<S> {
+    scratch: Scratch<S>,
     out: Vec<f32>,
 }
 

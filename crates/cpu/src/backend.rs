@@ -9,6 +9,7 @@ use super::{
     cache::{Cache, with_halves},
     delta_net::{self, DeltaNet, Mixed},
     experts::{self, Experts, How},
+    latent::{Latent, Projection},
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
@@ -20,7 +21,7 @@ use tribunal_model::{
     angles::Angles,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
-        StepStatus,
+        StepStatus, Xielu,
     },
     config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -112,6 +113,10 @@ impl Cpu {
         self.config.norm_eps as f32
     }
 
+    fn centred_norm<'a>(&self, weight: &'a [f32]) -> norm::Norm<'a> {
+        norm::Norm { isa: self.compute.tier, weight, eps: self.eps(), is_centred: self.config.norm_centred }
+    }
+
     /// Adds the output of a half layer to the stream.
     fn add(&mut self, x: &mut Floats, mut y: Vec<f32>, after: &After<'_, Vec<f32>>) -> Result<Floats> {
         let (isa, norm) = (self.compute.tier, after.norm.map(|weight| (weight.as_slice(), self.eps())));
@@ -129,10 +134,6 @@ impl Cpu {
     fn mixed(&self, experts: &Experts, input: &Floats, router: &[f32]) -> Vec<f32> {
         let how = How { activation: self.config.activation, compute: self.compute };
         experts.forward(experts::Rows { x: &input.values, m: input.n_rows(), router }, how)
-    }
-
-    fn rows_of_logits(&self) -> impl IndexedParallelIterator<Item = &[f32]> {
-        self.logits.par_chunks_exact(self.config.vocab)
     }
 }
 
@@ -165,11 +166,8 @@ impl Runtime for Cpu {
 
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
         let isa = self.compute.tier;
-        Ok(self
-            .rows_of_logits()
-            .zip(wants)
-            .map(|(row, request)| sampler::sample(row, request, isa))
-            .collect())
+        let rows = self.logits.par_chunks_exact(self.config.vocab).zip(wants);
+        Ok(rows.map(|(row, request)| sampler::sample(row, request, isa)).collect())
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
@@ -180,8 +178,9 @@ impl Runtime for Cpu {
         Ok(rows.par_iter().map(of_row).collect())
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>> {
-        Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()> {
+        self.logits.chunks_exact(self.config.vocab).for_each(visit);
+        Ok(())
     }
 
     fn cheap_rows(&self) -> usize {
@@ -203,6 +202,7 @@ impl Backend for Cpu {
     type Table = Table;
     type Experts = Experts;
     type DeltaNet = DeltaNet;
+    type Latent = Latent;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(values)
@@ -223,6 +223,10 @@ impl Backend for Cpu {
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         let taps = self.config.delta_net.as_ref().map_or(0, |delta| delta.conv);
         Ok(DeltaNet::new(weights, taps))
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        Latent::load(weights, module, &self.config, self.compute)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
@@ -269,8 +273,12 @@ impl Backend for Cpu {
         Ok(Floats { values, width: self.config.hidden })
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
-        Ok(Floats { values: norm::rows(self.compute.tier, &x.values, weight, self.eps()), width: x.width })
+    fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input> {
+        let mut values = x.values.clone();
+        if let Some(weight) = weight {
+            self.centred_norm(weight).groups(&mut values, x.width);
+        }
+        Ok(Floats { values, width: x.width })
     }
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product> {
@@ -290,6 +298,12 @@ impl Backend for Cpu {
         self.add(x, product, &after)
     }
 
+    fn accumulate(&mut self, x: &mut Self::Stream, h: &Self::Input, w: &Self::Linear) -> Result<()> {
+        let product = w.forward(&h.values, h.n_rows(), &self.adapted, self.compute).pop();
+        norm::add(self.compute.tier, &mut x.values, &mut product.unwrap_or_default(), x.width, None);
+        Ok(())
+    }
+
     fn project(
         &mut self,
         layer: usize,
@@ -304,13 +318,25 @@ impl Backend for Cpu {
             return Err(Error::Step("expected the fused query, key and value projections".into()));
         };
         let angles = if kind == AttentionKind::Sliding { self.sliding_angles.as_ref() } else { None };
+        let attention = self.config.attention(kind);
+        let mut of_heads = [norms.q, norms.k].map(|norm| norm.map(Vec::as_slice));
+        for ((norm, values), n_heads) in
+            of_heads.iter_mut().zip([&mut q, &mut k]).zip([self.config.n_heads, attention.n_kv_heads])
+        {
+            if let Some(group) = self.config.qk_norm.group(n_heads, attention.head_dim)
+                && let Some(weight) = norm.take()
+            {
+                self.centred_norm(weight).groups(&mut values.values, group);
+            }
+        }
+        let [q_norm, k_norm] = of_heads;
         let rotary = Rotary {
             isa: self.compute.tier,
             config: &self.config,
-            attention: self.config.attention(kind),
+            attention,
             angles: angles.unwrap_or(&self.angles),
-            q_norm: norms.q.map(Vec::as_slice),
-            k_norm: norms.k.map(Vec::as_slice),
+            q_norm,
+            k_norm,
             v_norm: norms.v.map(Vec::as_slice),
         };
         let mut heads = Heads { q: &mut q.values, k: &mut k.values, v: &mut v.values };
@@ -319,6 +345,31 @@ impl Backend for Cpu {
             rotary.apply(&self.step, &self.runs, &mut heads, &mut cache);
         });
         Ok(Queries { values: q, gate })
+    }
+
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries> {
+        let projection = Projection {
+            compute: self.compute,
+            config: &self.config,
+            angles: &self.angles,
+            step: &self.step,
+            runs: &self.runs,
+        };
+        let values = with_halves!(&mut self.cache, halves => {
+            projection.apply(latent, &h.values, &mut halves.keys[layer])
+        })?;
+        let width = self.config.query_width(AttentionKind::Full);
+        Ok(Queries { values: Floats { values, width }, gate: None })
+    }
+
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        let values = latent.expand(&attended.values, &self.config, self.compute)?;
+        Ok(Floats { values, width: self.config.n_heads * self.config.full.output_dim() })
     }
 
     fn take_wanted(
@@ -350,7 +401,8 @@ impl Backend for Cpu {
             let cache = (halves.keys[layer].as_slice(), halves.values[layer].as_slice());
             attention::attended((&self.config, kind, sinks.map(Vec::as_slice)), self.compute.tier, &self.step, &tile, cache)
         });
-        let attended = Floats { values, width: queries.width };
+        let width = self.config.n_heads * self.config.attention(kind).attended_dim();
+        let attended = Floats { values, width };
         let Some(mut gate) = gate else { return Ok(attended) };
         let (n, isa) = (gate.width, self.compute.tier);
         let rows = gate.values.par_chunks_mut(n).zip(attended.values.par_chunks(n));
@@ -390,6 +442,13 @@ impl Backend for Cpu {
         Ok(gate)
     }
 
+    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
+        let mut up = self.product(x, up)?.pop().unwrap_or(Floats { values: Vec::new(), width: 1 });
+        let (n, isa) = (up.width, self.compute.tier);
+        up.values.par_chunks_mut(n).for_each(|row| activate::xielu(isa, row, xielu));
+        Ok(up)
+    }
+
     fn add_experts(
         &mut self,
         x: &mut Self::Stream,
@@ -407,7 +466,7 @@ impl Backend for Cpu {
         Beside { gated, down, experts, norms }: Beside<'_, Self>,
         after: After<'_, Self::Vector>,
     ) -> Result<Self::Input> {
-        let (input, router) = (self.norm(x, &norms.input)?, self.norm(x, &norms.router)?);
+        let (input, router) = (self.norm(x, Some(&norms.input))?, self.norm(x, Some(&norms.router))?);
         let mut sums = self.mixed(experts, &input, &router.values);
         let dense = down.forward(&gated.values, gated.n_rows(), &self.adapted, self.compute);
         let dense = dense.into_iter().next().unwrap_or_default();

@@ -18,8 +18,8 @@ pub(super) enum Cache {
 pub(super) struct Halves<S> {
     pub keys: Vec<Vec<S>>,
     pub values: Vec<Vec<S>>,
-    /// Numbers that a block takes in each layer's keys, or in its values; 0 for a layer without any.
-    blocks: Vec<usize>,
+    /// Numbers that a block takes in each layer's keys and in its values; 0 for a layer without any.
+    blocks: Vec<[usize; 2]>,
 }
 
 /// Runs one expression with a cache of any type.
@@ -38,10 +38,14 @@ impl Cache {
     /// Zeros that take no memory until they are written to: the system hands out such pages lazily.
     pub(super) fn new(config: &Config, n_blocks: usize, kv: KvType) -> Self {
         let block = |layer| match config.delta_net_of(layer) {
-            Some(_) => 0,
-            None => config.attention_of(layer).kv_width() * BLOCK,
+            Some(_) => [0; 2],
+            None => {
+                let attention = config.attention_of(layer);
+                let keys = attention.kv_width();
+                [keys * BLOCK, (attention.cached() - keys) * BLOCK]
+            }
         };
-        let blocks: Vec<usize> = (0..config.n_layers).map(block).collect();
+        let blocks: Vec<[usize; 2]> = (0..config.n_layers).map(block).collect();
         match kv {
             KvType::Bf16 => {
                 Self::Bf16(Halves::new(blocks, |block| vec![0_u16; n_blocks * block].reinterpret_into()))
@@ -104,12 +108,12 @@ number!(f32, 4);
 
 impl<S: Number> Halves<S> {
     fn read_blocks(&self, blocks: &[u32]) -> Vec<u8> {
-        let n_bytes = 2 * S::BYTES * self.blocks.iter().sum::<usize>();
+        let n_bytes = S::BYTES * self.blocks.as_flattened().iter().sum::<usize>();
         let mut bytes = vec![0; blocks.len() * n_bytes];
         for (&block, bytes) in blocks.iter().zip(bytes.chunks_exact_mut(n_bytes.max(1))) {
             let mut tail = bytes;
-            for (i, &size) in self.blocks.iter().enumerate() {
-                for half in [&self.keys, &self.values] {
+            for (i, sizes) in self.blocks.iter().enumerate() {
+                for (half, &size) in [&self.keys, &self.values].into_iter().zip(sizes) {
                     let numbers = &half[i][block as usize * size..][..size];
                     let (half_bytes, after) = tail.split_at_mut(size * S::BYTES);
                     half_bytes
@@ -124,12 +128,12 @@ impl<S: Number> Halves<S> {
     }
 
     fn write_blocks(&mut self, blocks: &[u32], bytes: &[u8]) {
-        let n_bytes = 2 * S::BYTES * self.blocks.iter().sum::<usize>();
+        let n_bytes = S::BYTES * self.blocks.as_flattened().iter().sum::<usize>();
         assert_eq!(bytes.len(), blocks.len() * n_bytes, "the bytes of as many blocks");
         for (&block, bytes) in blocks.iter().zip(bytes.chunks_exact(n_bytes.max(1))) {
             let mut tail = bytes;
-            for (i, &size) in self.blocks.iter().enumerate() {
-                for half in [&mut self.keys, &mut self.values] {
+            for (i, sizes) in self.blocks.iter().enumerate() {
+                for (half, &size) in [&mut self.keys, &mut self.values].into_iter().zip(sizes) {
                     let numbers = &mut half[i][block as usize * size..][..size];
                     let (half_bytes, after) = tail.split_at(size * S::BYTES);
                     let read = half_bytes.chunks_exact(S::BYTES).map(S::from);
@@ -142,14 +146,14 @@ impl<S: Number> Halves<S> {
 }
 
 impl<S: Copy> Halves<S> {
-    fn new(blocks: Vec<usize>, zeros: impl Fn(usize) -> Vec<S>) -> Self {
-        let layers = || blocks.iter().map(|&block| zeros(block)).collect();
-        Self { keys: layers(), values: layers(), blocks }
+    fn new(blocks: Vec<[usize; 2]>, zeros: impl Fn(usize) -> Vec<S>) -> Self {
+        let layers = |half: usize| blocks.iter().map(|sizes| zeros(sizes[half])).collect();
+        Self { keys: layers(0), values: layers(1), blocks }
     }
 
     fn copy_block(&mut self, from: usize, to: usize) {
-        for half in [&mut self.keys, &mut self.values] {
-            for (layer, &block) in half.iter_mut().zip(&self.blocks) {
+        for (i, half) in [&mut self.keys, &mut self.values].into_iter().enumerate() {
+            for (layer, block) in half.iter_mut().zip(self.blocks.iter().map(|sizes| sizes[i])) {
                 layer.copy_within(from * block..(from + 1) * block, to * block);
             }
         }
@@ -162,7 +166,7 @@ mod tests {
 
     /// Two layers with keys and values, one without: three blocks of 4 and of 2 numbers, all different.
     fn filled<S: Number>(number: impl Fn(f32) -> S) -> Halves<S> {
-        let halves = Halves::new(vec![4, 0, 2], |block| vec![number(0.0); 3 * block]);
+        let halves = Halves::new([4, 0, 2].map(|n| [n; 2]).to_vec(), |block| vec![number(0.0); 3 * block]);
         let (mut keys, mut values, mut next) = (halves.keys, halves.values, 0.0);
         for x in keys.iter_mut().chain(&mut values).flatten() {
             next += 1.0;
@@ -172,8 +176,10 @@ mod tests {
     }
 
     fn moves<S: Number + PartialEq + std::fmt::Debug>(number: impl Fn(f32) -> S + Copy) {
-        let (from, mut to) =
-            (filled(number), Halves::new(vec![4, 0, 2], |block| vec![number(0.0); 3 * block]));
+        let (from, mut to) = (
+            filled(number),
+            Halves::new([4, 0, 2].map(|n| [n; 2]).to_vec(), |block| vec![number(0.0); 3 * block]),
+        );
         let bytes = from.read_blocks(&[2, 0]);
         assert_eq!(bytes.len(), 2 * 2 * (4 + 2) * S::BYTES);
         to.write_blocks(&[1, 2], &bytes);

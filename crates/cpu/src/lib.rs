@@ -33,6 +33,7 @@ pub mod backend;
 mod adapter;
 mod attention;
 mod experts;
+mod latent;
 mod linear;
 mod norm;
 mod rotary;

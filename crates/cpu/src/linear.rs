@@ -168,7 +168,7 @@ pub(super) fn encoded<'a>(
 }
 
 /// Little-endian bytes of values in a float format.
-fn encode(format: Format, values: &[f32]) -> Vec<u8> {
+pub(super) fn encode(format: Format, values: &[f32]) -> Vec<u8> {
     match format {
         Format::Bf16 => values.iter().flat_map(|&x| half::bf16::from_f32(x).to_le_bytes()).collect(),
         Format::F16 => values.iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect(),

@@ -14,7 +14,7 @@ use super::{
 use tribunal_model::{BLOCK, Config, angles::Angles, config::Attention, step::Step};
 
 /// Rotates the two halves of one head by the angles of a position.
-fn rotate(isa: Isa, (cos, sin): (&[f32], &[f32]), head: &mut [f32]) {
+pub(super) fn rotate(isa: Isa, (cos, sin): (&[f32], &[f32]), head: &mut [f32]) {
     on_isa!(isa, rotate_lanes<>(cos: &[f32], sin: &[f32], head: &mut [f32]));
 }
 

@@ -68,7 +68,7 @@ fn logistic_lanes<L: Lanes>(x: &mut [f32]) {
 
 /// The indices of the chosen experts, the best first.
 fn places(routing: &Routing, scores: &[f32], bias: &[f32]) -> Vec<usize> {
-    let Routing { top_k, n_groups, top_groups, .. } = *routing;
+    let Routing { top_k, n_groups, top_groups, best_of_group, .. } = *routing;
     let by: Vec<f32> = if bias.is_empty() {
         scores.to_vec()
     } else {
@@ -79,8 +79,9 @@ fn places(routing: &Routing, scores: &[f32], bias: &[f32]) -> Vec<usize> {
     }
     let of_group = by.len() / n_groups;
     let experts = |group: usize| group * of_group..(group + 1) * of_group;
-    let sums: Vec<f32> =
-        (0..n_groups).map(|group| best(&by, experts(group), 2).into_iter().map(|at| by[at]).sum()).collect();
+    let sum =
+        |group: usize| best(&by, experts(group), best_of_group).into_iter().map(|at| by[at]).sum::<f32>();
+    let sums: Vec<f32> = (0..n_groups).map(sum).collect();
     let mut groups = best(&sums, 0..n_groups, top_groups);
     // In order, so that of equal experts the lower number is the first one.
     groups.sort_unstable();

@@ -1,5 +1,5 @@
 //! Adapters on a GPU: the updates of all of them to the weight matrices of one input, in a table that the
-//! kernels of `kernels/adapter.cu` read. It launches nothing.
+//! kernels of `kernels/adapter.cu` read. Kernels are launched elsewhere.
 
 use std::ops::Range;
 
@@ -10,8 +10,10 @@ use super::{
 };
 use tribunal_model::backend::Added;
 
-/// Rows of an item, and its numbers: the adapter, then the rows; must equal those in `kernels/adapter.cu`.
+/// The most rows of a work item; must equal that in `kernels/adapter.cu`.
 pub(super) const ITEM_ROWS: usize = 8;
+
+/// The numbers of a work item: the adapter, then the rows; must equal those in `kernels/adapter.cu`.
 pub(super) const ITEM: usize = 1 + ITEM_ROWS;
 
 /// The updates of all adapters to weight matrices of one input.
@@ -20,22 +22,22 @@ pub(super) struct Adapters {
     /// Outputs of each matrix.
     outputs: Vec<usize>,
     /// Shape: `[adapters, matrices]`; `None` where an adapter has no update of a matrix.
-    pairs: Vec<Option<Pair>>,
-    table: Option<Table>,
+    pairs: Vec<Option<LowRankPair>>,
+    table: Option<PairTable>,
 }
 
 /// All pairs, in the layout of the kernels.
-pub(super) struct Table {
+pub(super) struct PairTable {
     pub memory: Memory,
     pub n_matrices: usize,
     /// The largest rank among the pairs.
-    pub most_rank: usize,
-    /// Outputs of the widest matrix.
-    pub widest: usize,
+    pub max_rank: usize,
+    /// Outputs of the max_outputs matrix.
+    pub max_outputs: usize,
 }
 
 /// One adapter's two matrices beside one of the model's.
-struct Pair {
+struct LowRankPair {
     /// A `[rank, k]`, then the transpose of B, `[rank, n]`; f32.
     memory: Memory,
     /// Bytes of A.
@@ -56,37 +58,48 @@ impl Adapters {
     }
 
     /// The pairs on the device; `None` where no adapter has any.
-    pub(super) fn table(&self) -> Option<&Table> {
+    pub(super) fn table(&self) -> Option<&PairTable> {
         self.table.as_ref()
     }
 
-    /// Uploads the next adapter's updates of these outputs of the matrices. The table moves.
+    /// Uploads the next adapter's updates of these outputs of the matrices, and the table again: pointers to
+    /// the earlier one are void.
     ///
     /// # Errors
     /// The device has no memory for it, or fails.
+    ///
+    /// # Panics
+    /// Without one update and one range for each matrix.
     pub(super) fn push(
         &mut self,
         parts: &[Option<Added<'_>>],
         outputs: &[Range<usize>],
         upload: &mut WeightUpload,
     ) -> Result<(), Error> {
-        debug_assert_eq!(parts.len(), self.outputs.len());
-        for (part, outputs) in parts.iter().zip(outputs) {
-            self.pairs.push(part.map(|added| Pair::send(added, outputs.clone(), upload)).transpose()?);
-        }
+        assert_eq!(
+            [parts.len(), outputs.len()],
+            [self.outputs.len(); 2],
+            "an update and a range for each matrix"
+        );
+        let mut send = |(part, outputs): (&Option<Added<'_>>, &Range<usize>)| {
+            part.map(|added| LowRankPair::send(added, outputs.clone(), upload)).transpose()
+        };
+        let row: Vec<Option<LowRankPair>> =
+            parts.iter().zip(outputs).map(&mut send).collect::<Result<_, _>>()?;
+        self.pairs.extend(row);
         if self.pairs.iter().any(Option::is_some) {
             let memory = upload.bytes(&self.bytes(), WEIGHTS)?;
-            self.table = Some(Table {
+            self.table = Some(PairTable {
                 memory,
                 n_matrices: self.outputs.len(),
-                most_rank: self.pairs.iter().flatten().map(|pair| pair.rank).max().unwrap_or(0),
-                widest: self.outputs.iter().copied().max().unwrap_or(0),
+                max_rank: self.pairs.iter().flatten().map(|pair| pair.rank).max().unwrap_or(0),
+                max_outputs: self.outputs.iter().copied().max().unwrap_or(0),
             });
         }
         upload.finish()
     }
 
-    /// The pair in the layout of `kernels/adapter.cu`; all zeros except for its index where there is none.
+    /// The table in the layout of `kernels/adapter.cu`. A missing pair has zero addresses, rank and scale.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for of_adapter in self.pairs.chunks(self.outputs.len()) {
@@ -106,7 +119,7 @@ impl Adapters {
     }
 }
 
-impl Pair {
+impl LowRankPair {
     fn send(
         Added { matrices, scale }: Added<'_>,
         outputs: Range<usize>,

@@ -23,7 +23,7 @@ pub(super) use multiply::inputs;
 pub(super) use norm::Add;
 pub use values::{Queries, Values};
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use cudarc::driver::CudaStream;
 use parking_lot::Mutex;
@@ -50,6 +50,7 @@ use tribunal_model::{
     Config, Result, Weights,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+        Xielu,
     },
     config::{self, Attention, AttentionKind},
     step::Step,
@@ -221,6 +222,7 @@ impl Backend for Cuda {
     type Table = Table;
     type Experts = Experts;
     type DeltaNet = DeltaNet;
+    type Latent = Infallible;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(self.weight_upload.lock().floats(&values)?)
@@ -246,6 +248,19 @@ impl Backend for Cuda {
 
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet> {
         self.delta_net_weights(&weights)
+    }
+
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
+        Err(weights
+            .bad(module, "has latent attention, which runs on the CPU in this version; hint: `--device cpu`"))
+    }
+
+    fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {
+        match *latent {}
+    }
+
+    fn expand(&mut self, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        match *latent {}
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
@@ -287,7 +302,7 @@ impl Backend for Cuda {
         Ok(out)
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
+    fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input> {
         Ok(self.residual_norm(x, (Add::Nothing, 1.0), weight)?)
     }
 
@@ -315,6 +330,10 @@ impl Backend for Cuda {
         Ok(self.residual_norm(x, (Add::Nothing, factor), next)?)
     }
 
+    fn accumulate(&mut self, x: &mut Self::Stream, h: &Self::Input, w: &Self::Linear) -> Result<()> {
+        Ok(self.multiply(h, w, (x.at(), w.n), true)?)
+    }
+
     fn project(
         &mut self,
         layer: usize,
@@ -329,7 +348,9 @@ impl Backend for Cuda {
         {
             return Ok(queries);
         }
+        let width = qkv.n;
         let qkv = self.product(h, qkv)?;
+        let norms = self.norm_heads(&qkv, norms, width, kind)?;
         Ok(self.rotate(layer, &qkv, norms, kind)?)
     }
 
@@ -367,6 +388,10 @@ impl Backend for Cuda {
 
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input> {
         Ok(self.gated_of(x, gate_up, self.config.intermediate)?)
+    }
+
+    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
+        Ok(self.xielu_of(x, up, xielu)?)
     }
 
     fn add_experts(

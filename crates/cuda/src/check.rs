@@ -3,12 +3,13 @@
 //! the kernels of a run against the proven ones. A kernel that is wrong on a card, or a driver that starts
 //! one too early, gives other scores without a message; here it gives a difference with the kernel's name.
 
-use std::sync::LazyLock;
+use std::{ops::Range, sync::LazyLock};
 
 use half::bf16;
 use serde_json::Value;
 
 use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
+use tribunal_core::digest::hash_of_bits;
 use tribunal_model::{
     BLOCK, Config, KvType, Model, Part, Result, Step, Weights,
     families::from_json,
@@ -36,17 +37,11 @@ impl Difference {
 
     /// The difference of values from a known hash.
     fn of_hash(product: &str, known: u64, values: &[f32]) -> Option<Self> {
-        let hash = hash(values);
+        let hash = hash_of_bits(values);
         (hash != known).then(|| {
             Self(format!("{product}: the hash of the values is {hash:016x} and must be {known:016x}"))
         })
     }
-}
-
-/// FNV-1a of the bits.
-fn hash(values: &[f32]) -> u64 {
-    let bytes = values.iter().flat_map(|x| x.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The values of a matrix `[n, k]` of a format's blocks, by rows.
@@ -101,51 +96,61 @@ const TENSOR_CORE: [(u32, u64, u64); 3] = [
 static SMALL: LazyLock<Value> = LazyLock::new(|| {
     serde_json::json!({"architectures": ["Qwen3ForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
-    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": true,
+    "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": true,
     "hidden_act": "silu", "model_type": "qwen3"})
 });
-const SMALL_LAYERS: u64 = 0x17d8_b3d2_54b1_8bd7;
+const SMALL_LAYERS: u64 = 0xd903_f07a_b9ff_3b6f;
 
 /// A small model with experts, and its hash: sigmoid scores, groups, a correction bias, a shared expert;
 /// heads rotated in part.
 static SMALL_EXPERTS: LazyLock<Value> = LazyLock::new(|| {
     serde_json::json!({"architectures": ["Glm4MoeForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
-    "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 1e6, "tie_word_embeddings": false,
+    "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "rope_theta": 1e6, "tie_word_embeddings": false,
     "hidden_act": "silu", "model_type": "glm4_moe", "partial_rotary_factor": 0.5, "use_qk_norm": true,
     "attention_bias": false, "moe_intermediate_size": 96, "n_routed_experts": 16, "n_shared_experts": 1,
     "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
     "first_k_dense_replace": 1, "num_nextn_predict_layers": 0})
 });
-const LAYERS_OF_EXPERTS: u64 = 0x8d8d_ac95_97b1_85e2;
+const LAYERS_OF_EXPERTS: u64 = 0x6728_1682_f1af_a492;
 
 /// A hybrid: Gated DeltaNet, then gated attention, each with experts and a gated shared one; heads rotated in
 /// part.
 static SMALL_HYBRID: LazyLock<Value> = LazyLock::new(|| {
     serde_json::json!({"architectures": ["Qwen3_5MoeForCausalLM"], "hidden_size": 256, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
-    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "tie_word_embeddings": false, "hidden_act": "silu",
+    "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "tie_word_embeddings": false, "hidden_act": "silu",
     "model_type": "qwen3_5_moe_text", "attention_bias": false, "layer_types": ["linear_attention", "full_attention"],
     "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_num_key_heads": 2,
     "linear_num_value_heads": 4, "moe_intermediate_size": 96, "shared_expert_intermediate_size": 64,
     "num_experts": 16, "num_experts_per_tok": 4,
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}})
 });
-const LAYERS_OF_HYBRID: u64 = 0x312a_a6a9_efe7_cd4b;
+const LAYERS_OF_HYBRID: u64 = 0xbcf8_94cb_dbdb_d2c3;
 
 /// Gemma 4's heads of two sizes, norms of values, and experts beside a dense half.
 static SMALL_BESIDE: LazyLock<Value> = LazyLock::new(|| {
     serde_json::json!({"architectures": ["Gemma4ForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 256, "global_head_dim": 512,
     "num_global_key_value_heads": 1, "attention_k_eq_v": true, "sliding_window": 24, "vocab_size": 512,
-    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "tie_word_embeddings": true, "model_type": "gemma4_text",
+    "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "tie_word_embeddings": true, "model_type": "gemma4_text",
     "hidden_activation": "gelu_pytorch_tanh", "layer_types": ["sliding_attention", "full_attention"],
     "final_logit_softcapping": 30.0, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0,
     "enable_moe_block": true, "num_experts": 16, "top_k_experts": 4, "moe_intermediate_size": 96,
     "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
     "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})
 });
-const LAYERS_BESIDE: u64 = 0x3507_2ce6_30d0_69a2;
+const LAYERS_BESIDE: u64 = 0x6ba6_bbfa_c087_5122;
+
+/// Heads without norms, which are rotated and stored by their product, and gates of so many columns that a card
+/// of 132 multiprocessors takes the largest tiles.
+static SMALL_FUSED: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::json!({"architectures": ["Qwen2ForCausalLM"], "hidden_size": 64, "intermediate_size": 2816,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 512,
+    "max_position_embeddings": 1024, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": true,
+    "hidden_act": "silu", "model_type": "qwen2"})
+});
+const LAYERS_FUSED: u64 = 0x5878_93fc_ee10_7975;
 
 /// Tiles of each draw.
 const TILES: usize = 400;
@@ -159,8 +164,10 @@ const GROUPED: [usize; 3] = [135, 80, 768];
 /// Outputs and inputs of a matrix that becomes a panel.
 const PANEL: [usize; 2] = [75, 768];
 
-/// Tokens of the sequences that two layers read; then each goes on by one token, four times.
-const PROMPTS: [usize; 3] = [150, 20, 5];
+/// Tokens of the sequences that two layers read. The first has three KV splits, and a second chunk that begins
+/// inside one; then each goes on by one token, four times.
+const PROMPTS: [usize; 3] = [700, 20, 5];
+const FIRST_CHUNK: usize = 610;
 const ANSWER: usize = 4;
 
 impl Gpu {
@@ -307,6 +314,7 @@ impl Gpu {
         }
         for (subject, json, known) in [
             ("two layers of a small model", &*SMALL, SMALL_LAYERS),
+            ("two layers of a small model with fused heads", &*SMALL_FUSED, LAYERS_FUSED),
             ("two layers of a small model with experts", &*SMALL_EXPERTS, LAYERS_OF_EXPERTS),
             ("two layers of a small hybrid", &*SMALL_HYBRID, LAYERS_OF_HYBRID),
             ("two layers of a small model with experts beside a dense half", &*SMALL_BESIDE, LAYERS_BESIDE),
@@ -356,41 +364,52 @@ impl Gpu {
     }
 }
 
-/// The logits of every step: prompts side by side, then answers token by token, so that a step comes again
-/// and is recorded.
+/// A sequence of the check.
+struct Sequence {
+    tokens: Vec<u32>,
+    /// Positions of each step: prompts side by side, the rest of the longest one, then answers token by token,
+    /// so that a step comes again and is recorded.
+    chunks: Vec<Range<usize>>,
+    blocks: Vec<u32>,
+}
+
+impl Sequence {
+    /// A prompt of `n` tokens and its answer, in blocks from `first` on.
+    fn new(n: usize, first: &mut usize) -> Self {
+        let blocks = *first..*first + (n + ANSWER).div_ceil(BLOCK);
+        *first = blocks.end;
+        let cut = n.min(FIRST_CHUNK);
+        let answers = (n..n + ANSWER).map(|i| i..i + 1);
+        Self {
+            tokens: (0..n + ANSWER).map(|i| ((i * 37 + n) % 300) as u32).collect(),
+            chunks: [0..cut, cut..n].into_iter().chain(answers).collect(),
+            blocks: blocks.map(|block| block as u32).collect(),
+        }
+    }
+}
+
+/// The logits of every step.
 fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>> {
-    let blocks_of = |n: usize| (n + ANSWER).div_ceil(BLOCK);
-    model.runtime_mut().reserve(PROMPTS.iter().map(|&n| blocks_of(n)).sum(), KvType::Bf16)?;
+    let mut n_blocks = 0;
+    let sequences = PROMPTS.map(|n| Sequence::new(n, &mut n_blocks));
+    model.runtime_mut().reserve(n_blocks, KvType::Bf16)?;
     let has_states = model.config().delta_net.is_some();
     if has_states {
         model.runtime_mut().reserve_states(PROMPTS.len())?;
     }
     let mut all = Vec::new();
-    for step in 0..=ANSWER {
-        let mut first = 0;
-        let parts: Vec<(Vec<u32>, usize, Vec<u32>)> = PROMPTS
-            .iter()
-            .map(|&n| {
-                let blocks: Vec<u32> = (first..first + blocks_of(n)).map(|block| block as u32).collect();
-                first += blocks_of(n);
-                let positions = if step == 0 { 0..n } else { n + step - 1..n + step };
-                let tokens = positions.clone().map(|i| ((i * 37 + n) % 300) as u32).collect();
-                (tokens, positions.start, blocks)
-            })
-            .collect();
-        let step = Step::new(
-            parts.iter().enumerate().map(|(i, (tokens, position, blocks))| Part {
-                tokens,
-                position: *position,
-                blocks,
-                logits_from: tokens.len() - 1,
-                states_from: tokens.len(),
-                adapter: None,
-                state: has_states.then_some(i as u32),
-            }),
-            Vec::new(),
-        );
-        model.run(step)?;
+    for step in 0..sequences[0].chunks.len() {
+        let chunks = (0..).zip(&sequences).filter(|(_, sequence)| !sequence.chunks[step].is_empty());
+        let parts = chunks.map(|(i, Sequence { tokens, chunks, blocks })| Part {
+            tokens: &tokens[chunks[step].clone()],
+            position: chunks[step].start,
+            blocks,
+            logits_from: chunks[step].len() - 1,
+            states_from: chunks[step].len(),
+            adapter: None,
+            state: has_states.then_some(i),
+        });
+        model.run(Step::new(parts, Vec::new()))?;
         all.push(model.runtime().logits()?.concat());
     }
     Ok(all)

@@ -9,10 +9,14 @@ use std::sync::{
 
 use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute_enum as Attribute};
 
-use super::{Error, driver::failed, launch::Kernels, products};
-
-/// The first version of the driver's interface that loads this binary's kernels.
-const DRIVER: i32 = 13_000;
+use super::{
+    Error,
+    driver::failed,
+    image::{self, Target},
+    launch::Kernels,
+    products,
+};
+use tribunal_model::backend::Recheck;
 
 /// The set of kernels to choose from. No choice moves a bit where all of them are right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -93,9 +97,7 @@ impl Gpu {
         let mut version = 0;
         // SAFETY: the driver writes one number.
         unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(failed("ask the driver"))?;
-        if version < DRIVER {
-            return Err(Error::OldDriver(version));
-        }
+        image::check_driver(version)?;
         let count = CudaContext::device_count().map_err(failed("count the devices"))? as usize;
         if ordinal >= count {
             return Err(Error::NoDevice(count));
@@ -106,11 +108,12 @@ impl Gpu {
         if capability.0 < 8 {
             return Err(Error::OldDevice { name, major: capability.0, minor: capability.1 });
         }
+        let target = Target::of_gpu(&name, capability, version)?;
         let attribute =
             |attribute| context.attribute(attribute).map(|n| n as usize).map_err(failed("ask the device"));
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-        let kernels = Kernels::load(&context, shared_bytes)?;
+        let kernels = Kernels::load(&context, target, shared_bytes, version)?;
         let whole_steps = AtomicUsize::new(0);
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
         let products_by = products::Kernels::for_gpu(capability, multiprocessors);
@@ -234,12 +237,13 @@ impl Gpu {
         }
     }
 
-    /// This GPU with the kernels for second computations of steps: the proven ones, or the plain ones on a
-    /// GPU restricted to them, each launched by itself.
-    pub(super) fn proven(&self) -> Self {
+    /// This GPU with the kernels for second computations of steps, each launched by itself. On a GPU
+    /// restricted to the plain ones, those.
+    pub(super) fn rechecked_by(&self, recheck: Recheck) -> Self {
         let is_plain = self.products_by == products::Kernels::Reference;
         let set = if is_plain { KernelSet::Plain } else { KernelSet::Proven };
-        self.with_kernels(set).without_graphs()
+        let gpu = self.with_kernels(set).without_graphs();
+        if recheck == Recheck::PlainAttention { gpu.with_plain_attention() } else { gpu }
     }
 
     /// Returns true if it has TMA.

@@ -1,5 +1,5 @@
 //! Kernels by name, and their launches. Number and sizes of a kernel's parameters are compared with those
-//! from the driver, so that a kernel and its caller cannot drift apart.
+//! from a driver that has them, so that a kernel and its caller cannot drift apart.
 
 #![expect(unsafe_code, reason = "a kernel launch trusts its arguments")]
 
@@ -8,10 +8,12 @@ use std::{collections::HashMap, ffi::CString, sync::Arc};
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 use parking_lot::RwLock;
 
-use super::{Error, driver::failed, tensor_map::TensorMap};
-
-/// The images of `kernels/*.cu` by name.
-const IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+use super::{
+    Error,
+    driver::failed,
+    image::{IMAGES, Target},
+    tensor_map::TensorMap,
+};
 
 /// The most blocks of a grid in y and in z.
 const MOST_BLOCKS: u32 = 65_535;
@@ -91,6 +93,7 @@ pub(super) struct Kernels {
     /// The most shared memory that a block can be allowed.
     shared_bytes: i32,
     modules: Vec<(&'static str, Module)>,
+    parameter_info: Option<ParameterInfo>,
     known: RwLock<HashMap<&'static str, Arc<Kernel>>>,
 }
 
@@ -103,8 +106,8 @@ unsafe impl Sync for Module {}
 
 struct Kernel {
     function: sys::CUfunction,
-    /// Bytes of each parameter.
-    parameters: Vec<usize>,
+    /// Bytes of each parameter; `None` where the driver cannot be asked.
+    parameters: Option<Vec<usize>>,
     /// True if its machine code waits for the kernels before it.
     awaits: bool,
 }
@@ -115,17 +118,27 @@ unsafe impl Send for Kernel {}
 unsafe impl Sync for Kernel {}
 
 impl Kernels {
+    /// Loads the images of a target by a driver of this version.
+    ///
     /// # Errors
     /// The driver rejects an image.
-    pub(super) fn load(context: &Arc<CudaContext>, shared_bytes: usize) -> Result<Self, Error> {
+    pub(super) fn load(
+        context: &Arc<CudaContext>,
+        target: Target,
+        shared_bytes: usize,
+        driver: i32,
+    ) -> Result<Self, Error> {
         context.bind_to_thread().map_err(failed("use the device"))?;
-        let load = |&(name, image): &(&'static str, &[u8])| {
-            // SAFETY: the image is a whole fatbin that nvcc wrote, and static.
+        let load = |&(name, images): &(&'static str, &[(&str, &[u8])])| {
+            let image = images.iter().find(|(of_target, _)| *of_target == target.name);
+            let (_, image) = image.expect("every kernel is compiled for the same targets");
+            // SAFETY: the image is a whole cubin, or PTX with a zero byte behind it, and static.
             let module = unsafe { result::module::load_data(image.as_ptr().cast()) };
             Ok((name, Module(module.map_err(failed("load the kernels"))?)))
         };
         let modules = IMAGES.iter().map(load).collect::<Result<_, Error>>()?;
-        Ok(Self { shared_bytes: shared_bytes as i32, modules, known: RwLock::default() })
+        let shared_bytes = shared_bytes as i32;
+        Ok(Self { shared_bytes, modules, parameter_info: parameter_info(driver), known: RwLock::default() })
     }
 
     /// Launches `kernel` of the file `module`.
@@ -168,9 +181,11 @@ impl Kernels {
         }
         shape.check(kernel)?;
         let known = self.kernel(module, kernel)?;
-        let bytes = arguments.iter().map(|argument| argument.bytes());
-        if !maps.iter().map(|_| TensorMap::BYTES).chain(bytes).eq(known.parameters.iter().copied()) {
-            return Err(Error::Arguments { kernel });
+        if let Some(parameters) = &known.parameters {
+            let bytes = arguments.iter().map(|argument| argument.bytes());
+            if !maps.iter().map(|_| TensorMap::BYTES).chain(bytes).eq(parameters.iter().copied()) {
+                return Err(Error::Arguments { kernel });
+            }
         }
         let mut bits: Vec<u64> = arguments.iter().map(|argument| argument.bits()).collect();
         let mut maps = maps.to_vec();
@@ -193,8 +208,8 @@ impl Kernels {
         };
         let none = std::ptr::null_mut();
         // SAFETY: `pointers` has one pointer to each parameter, whose number and sizes were compared with the
-        // kernel's; `config`, `bits` and `maps` outlive the call. The memory at their addresses meets this
-        // function's safety section.
+        // kernel's, or were when this binary's kernels were tested with a newer driver; `config`, `bits` and
+        // `maps` outlive the call. The memory at their addresses meets this function's safety section.
         unsafe { sys::cuLaunchKernelEx(&raw const config, known.function, pointers.as_mut_ptr(), none) }
             .result()
             .map_err(failed(kernel))
@@ -230,17 +245,34 @@ impl Kernels {
         unsafe {
             result::function::set_function_attribute(function, most, self.shared_bytes - static_bytes)
         }?;
-        let mut parameters = Vec::new();
-        let (mut offset, mut size) = (0, 0);
-        // SAFETY: the driver writes two numbers, and returns an error for a parameter that does not exist.
-        while unsafe { sys::cuFuncGetParamInfo(function, parameters.len(), &raw mut offset, &raw mut size) }
-            == sys::CUresult::CUDA_SUCCESS
-        {
-            parameters.push(size);
-        }
+        let parameters = self.parameter_info.map(|info| {
+            let mut parameters = Vec::new();
+            let (mut offset, mut size) = (0, 0);
+            // SAFETY: the driver writes two numbers, and returns an error for a parameter that does not exist.
+            while unsafe { info(function, parameters.len(), &raw mut offset, &raw mut size) }
+                == sys::CUresult::CUDA_SUCCESS
+            {
+                parameters.push(size);
+            }
+            parameters
+        });
         let version = attribute(COMPILED_FOR)?;
         Ok(Kernel { function, parameters, awaits: version >= AWAITS })
     }
+}
+
+/// The driver's function for the offset and size of a kernel's parameter, `cuFuncGetParamInfo`.
+type ParameterInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> sys::CUresult;
+
+/// The first version of the driver's interface with [`ParameterInfo`].
+const HAS_PARAMETER_INFO: i32 = 12_040;
+
+fn parameter_info(driver: i32) -> Option<ParameterInfo> {
+    if driver < HAS_PARAMETER_INFO {
+        return None;
+    }
+    // SAFETY: the driver has been opened, and its function of this name has this type.
+    unsafe { sys::culib().get::<ParameterInfo>(b"cuFuncGetParamInfo\0") }.ok().map(|function| *function)
 }
 
 /// The launch attribute of an early start (programmatic dependent launch).

@@ -38,6 +38,7 @@ mod weights;
 
 mod agreement;
 mod driver;
+mod image;
 mod launch;
 mod memory;
 mod probe;
@@ -81,6 +82,11 @@ fn in_words(numbers: &[usize]) -> String {
     }
 }
 
+/// A version of the driver's interface as CUDA's: "12.2".
+fn in_cuda(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
 /// Measured limits of a GPU.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Peak {
@@ -106,16 +112,24 @@ pub enum Error {
     NotBuilt,
     #[error("there is no NVIDIA driver (`libcuda.so.1`)")]
     NoDriver,
+    /// Versions as the driver counts them: 12,020 is CUDA 12.2.
     #[error(
-        "the driver supports CUDA {}.{}, and this binary needs 13.0; hint: install a driver of version 580 or later",
-        .0 / 1000,
-        .0 % 1000 / 10
+        "the driver supports CUDA {}, and this binary needs {}{}; hint: install a driver of version {} or later",
+        in_cuda(*version),
+        in_cuda(*needed),
+        gpu.as_ref().map(|gpu| format!(" on `{gpu}`")).unwrap_or_default(),
+        image::release(*needed)
     )]
-    OldDriver(i32),
+    OldDriver { version: i32, needed: i32, gpu: Option<String> },
     #[error("there are {0} devices, counted from 0")]
     NoDevice(usize),
     #[error("`{name}` has compute capability {major}.{minor}, and the kernels need 8.0 or later")]
     OldDevice { name: String, major: i32, minor: i32 },
+    #[error(
+        "this binary has no kernels for `{name}` (compute capability {major}.{minor}); hint: `scripts/cuda/build.sh` \
+         without `--generations` builds one with all"
+    )]
+    NoKernels { name: String, major: i32, minor: i32 },
     /// Unit: MiB.
     #[error("out of GPU memory for {what}: need {wanted} MiB, {free} MiB free; hint: {hint}")]
     Memory { what: String, wanted: usize, free: usize, hint: String },

@@ -53,7 +53,9 @@ pub enum Error {
 /// The remedy, unless the reason contains one.
 fn hint(reason: &cuda::Error) -> String {
     match reason {
-        cuda::Error::OldDriver(_) | cuda::Error::Memory { .. } => String::new(),
+        cuda::Error::OldDriver { .. } | cuda::Error::NoKernels { .. } | cuda::Error::Memory { .. } => {
+            String::new()
+        }
         cuda::Error::NoDevice(1..) => {
             "\nhint: `nvidia-smi` lists them; the scores are the same on any number".into()
         }

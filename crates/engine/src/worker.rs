@@ -11,11 +11,13 @@ use std::{
 };
 
 use rayon::prelude::*;
+use tribunal_core::digest::hash_of_bits;
 
 use crate::{
     llm,
     model::{
         self, Model, Part,
+        backend::Recheck,
         sampler::{SampleRequest, SampledToken},
     },
 };
@@ -26,11 +28,18 @@ use super::{
     generate::Generate,
     radix::Prefix,
     saved::Saving,
-    scheduler::{Batch, Scheduler, Stored},
+    scheduler::{Batch, Chunk, Scheduler, Stored},
     sequence::{Request, SeqId},
     spin_workers::spin_workers,
     watch::StepWatch,
 };
+
+/// One recheck in so many has plain attention.
+const PLAIN_ATTENTION: usize = 32;
+
+/// The most pairs of a row and a key that plain attention computes: 256 answers of 16,384 tokens, or a prompt
+/// of 2,048.
+const MOST_PAIRS: usize = 1 << 22;
 
 /// A request with its answer; the worker assigns the sequence's id.
 pub struct Submission {
@@ -59,6 +68,8 @@ pub struct Worker {
     watch: Arc<StepWatch>,
     /// One step in so many is computed a second time; 0: none.
     recheck_every: usize,
+    /// Rechecks before one with plain attention is due.
+    until_plain: usize,
     /// Steps since the last one that was computed a second time.
     unchecked: usize,
     /// Rows of prompts in the last step.
@@ -97,6 +108,7 @@ impl Worker {
             computed: Arc::default(),
             watch: Arc::new(StepWatch::new(String::new(), None)),
             recheck_every: 0,
+            until_plain: 0,
             unchecked: 0,
             prompt_rows: 0,
             saving: None,
@@ -184,30 +196,49 @@ impl Worker {
             return Ok(());
         }
         self.unchecked = 0;
-        let results = |model: &dyn Model| {
-            let logits = model.runtime().logits().map_err(|error| stopped(&error))?;
-            Ok::<_, llm::Error>([&logits, model.hidden_states()].concat())
-        };
-        let first = results(&*self.model)?;
+        let recheck = self.kernels_of_recheck(batch);
+        let first = self.hashes_of_results()?;
         self.model
-            .run_proven(model_step(batch).at_depths(depths.iter().copied()))
+            .run_again(model_step(batch).at_depths(depths.iter().copied()), recheck)
             .map_err(|error| stopped(&error))?;
-        let second = results(&*self.model)?;
-        let n_rows = second.len();
-        let n_logits = n_rows - self.model.hidden_states().len();
-        for (row, (first, second)) in first.iter().zip(&second).enumerate() {
-            let differs = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
-            if let Some(id) = first.iter().zip(second).position(differs) {
-                self.watch.differ();
-                let value = if row < n_logits { "logit of token" } else { "hidden state's value" };
-                return Err(llm::Error::Differs(format!(
-                    "the {value} {id} after row {row} of {n_rows} is {:e}, and {:e} by the proven kernels",
-                    first[id], second[id]
-                )));
-            }
+        let second = self.hashes_of_results()?;
+        let (mut pairs, n_rows) = (first.iter().zip(&second), second.len());
+        if let Some(row) = pairs.position(|(first, second)| first != second) {
+            self.watch.differ();
+            let kernels = match recheck {
+                Recheck::Proven => "the proven kernels",
+                Recheck::PlainAttention => "the proven kernels with plain attention",
+            };
+            let n_states = self.model.hidden_states().len();
+            let results = if row < n_rows - n_states { "logits" } else { "hidden states" };
+            return Err(llm::Error::Differs(format!(
+                "{kernels} give other {results} after row {row} of {n_rows}"
+            )));
         }
         self.watch.confirm();
         Ok(())
+    }
+
+    /// The kernels of the next recheck: the first one and every [`PLAIN_ATTENTION`]th after it has plain
+    /// attention, if the step has few enough pairs of rows and keys; it is then due at a later one.
+    fn kernels_of_recheck(&mut self, batch: &Batch) -> Recheck {
+        let pairs = |chunk: &Chunk| chunk.tokens.len() * (chunk.position + chunk.tokens.len());
+        if self.until_plain == 0 && batch.chunks.iter().map(pairs).sum::<usize>() <= MOST_PAIRS {
+            self.until_plain = PLAIN_ATTENTION - 1;
+            return Recheck::PlainAttention;
+        }
+        self.until_plain = self.until_plain.saturating_sub(1);
+        Recheck::Proven
+    }
+
+    /// A hash of each row of the step's logits, then of its hidden states: rows that differ in one bit have
+    /// different ones. The logits of two computations are gigabytes where every row has some.
+    fn hashes_of_results(&self) -> Result<Vec<u64>, llm::Error> {
+        let mut hashes = Vec::new();
+        let visit = &mut |row: &[f32]| hashes.push(hash_of_bits(row));
+        self.model.runtime().each_logits(visit).map_err(|error| stopped(&error))?;
+        hashes.extend(self.model.hidden_states().iter().map(|row| hash_of_bits(row)));
+        Ok(hashes)
     }
 
     /// Receives new requests and drops cancelled ones; blocks when there is nothing to do. Returns false once

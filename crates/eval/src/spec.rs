@@ -94,7 +94,7 @@ pub struct InputSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pair {
-    pub given: String,
+    pub name: String,
     pub src: Lang,
     pub tgt: Lang,
 }
@@ -102,13 +102,13 @@ pub struct Pair {
 impl FromStr for Pair {
     type Err = lang::Error;
 
-    fn from_str(given: &str) -> Result<Self, lang::Error> {
-        let (src, tgt) = lang::parse_pair(given)?;
+    fn from_str(name: &str) -> Result<Self, lang::Error> {
+        let (src, tgt) = lang::parse_pair(name)?;
         let plain = |pair: &str| pair.trim().replace('-', "_").to_lowercase();
         let usual = format!("{src}-{tgt}");
         // `eng-deu` and `English-German` name no files: those are called `en-de`.
-        let given = if plain(given) == plain(&usual) { given.trim().to_owned() } else { usual };
-        Ok(Self { given, src, tgt })
+        let name = if plain(name) == plain(&usual) { name.trim().to_owned() } else { usual };
+        Ok(Self { name, src, tgt })
     }
 }
 
@@ -122,7 +122,7 @@ impl TryFrom<String> for Pair {
 
 impl From<Pair> for String {
     fn from(pair: Pair) -> Self {
-        pair.given
+        pair.name
     }
 }
 
@@ -429,8 +429,7 @@ pub struct Resources {
     /// Do not reuse what prompts have in common
     #[cfg_attr(feature = "clap", arg(long = "no-prefix-cache", hide = true, action = clap::ArgAction::SetFalse))]
     pub prefix_cache: bool,
-    /// Disk space for the keys and values of methods' instructions and examples, which later runs on a CPU
-    /// read; 0: none are saved. Unit: bytes
+    /// Disk space for the caches of methods' prompts that later runs on a CPU read; 0: none. Unit: bytes
     #[cfg_attr(feature = "clap", arg(skip = variables::saved_prefixes()))]
     pub saved_prefixes: u64,
     /// Disable speculative decoding
@@ -443,8 +442,7 @@ pub struct Resources {
     /// plain (reference); results are the same
     #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::word::<KernelSet>))]
     pub gpu_kernels: KernelSet,
-    /// A GPU's step that takes so long, and many times what was expected, ends the run; 0: none does. Unit:
-    /// seconds
+    /// Duration of a GPU's step, if many times the expected one, that ends the run; 0: none. Unit: seconds
     #[cfg_attr(feature = "clap", arg(skip = variables::step_limit()))]
     pub hung_after: f64,
     /// One step in so many is computed a second time on a GPU, to compare; 0: none

@@ -1,4 +1,4 @@
-//! Checks a whole model against its card. It fetches nothing and repairs nothing.
+//! Verifies a model's files against its card and the record of a pull. Nothing is fetched or repaired.
 
 use std::{fs, path::Path};
 
@@ -41,11 +41,12 @@ impl Finding {
     }
 }
 
-/// Hashes all files of a model and records them when all match the card. `watch` receives the number of bytes
-/// read.
+/// Hashes all files of a model, and writes a receipt if all match hashes that the card pins. `watch` receives
+/// the number of bytes read.
 ///
 /// # Errors
-/// [`Error::Io`] when an existing file cannot be read.
+/// [`Error::Io`] when an existing file cannot be read; [`Error::NothingToVerify`] when neither the card nor a pull lists
+/// files.
 pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Vec<Checked>, Error> {
     let folder = card.folder(home);
     let receipt = Receipt::read(&folder);
@@ -67,6 +68,9 @@ pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Ve
         let size = fs::metadata(&file).map_err(Error::io("read", &file))?.len();
         received.push(Received { path: path.clone(), size, sha256: actual });
         checked.push(Checked { path, finding });
+    }
+    if checked.is_empty() {
+        return Err(Error::NothingToVerify { name: card.name.clone(), folder });
     }
     if receipt.is_none() && checked.iter().all(|c| c.finding == Finding::Ok) {
         let source = "files found in place and verified".into();

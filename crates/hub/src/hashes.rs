@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::{Error, digest};
-use crate::files::{self, Stamp, Time};
+use crate::files::{self, Stamp, UnixTime};
 
 /// The file of hashes, in the folder of all models.
 const MEMORY: &str = "hashes.json";
@@ -103,7 +103,7 @@ fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp, Error> {
 }
 
 /// Returns true if any change after `now` would show in the file's times.
-fn is_settled(stamp: &Stamp, now: Time, after_s: i64) -> bool {
+fn is_settled(stamp: &Stamp, now: UnixTime, after_s: i64) -> bool {
     stamp.modified.max(stamp.changed.unwrap_or(stamp.modified)).0 + after_s < now.0
 }
 
@@ -121,7 +121,7 @@ fn recall(memory: &Path) -> BTreeMap<String, Remembered> {
 /// The next version of the cache's file, begun before the new entry is computed.
 struct Draft {
     file: NamedTempFile,
-    began: Time,
+    began: UnixTime,
 }
 
 impl Draft {

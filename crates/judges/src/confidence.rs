@@ -11,7 +11,7 @@ use crate::{llm::Reply, mqm::ErrorSpan};
 /// The confidence in each string value of this key, in the order of a JSON answer.
 #[must_use]
 pub fn value_confidences(reply: &Reply, key: &str) -> Vec<Option<f64>> {
-    let spelled = Spelled::of(reply);
+    let spelled = Spelled::new(reply);
     values(&reply.text, key).into_iter().map(|value| spelled.mean(&value)).collect()
 }
 
@@ -25,7 +25,7 @@ pub fn note(reply: &Reply, key: &str, errors: &mut [ErrorSpan]) {
         }
         return;
     }
-    let spelled = Spelled::of(reply);
+    let spelled = Spelled::new(reply);
     let mut from = 0;
     for error in errors.iter_mut().filter(|error| !error.span.is_empty()) {
         let Some(at) = reply.text[from..].find(&error.span).map(|at| from + at) else { continue };
@@ -44,7 +44,7 @@ struct Spelled<'r> {
 impl<'r> Spelled<'r> {
     /// Follows the tokens through the text. A character can be spelled by several tokens, none of which is
     /// valid text on its own: they share the bytes up to the next one that is.
-    fn of(reply: &'r Reply) -> Self {
+    fn new(reply: &'r Reply) -> Self {
         let mut bytes: Vec<Range<usize>> = Vec::with_capacity(reply.tokens.len());
         let mut at = 0;
         let mut unplaced = 0;

@@ -400,17 +400,6 @@ impl HiMate {
         if self.is_strict() { enforced() } else { Ok(ResponseFormat::Text) }
     }
 
-    /// A question of a stage, whose answer has `budget` tokens unless the user sets them.
-    fn question<'q>(
-        &self,
-        task: &Task,
-        chat: &'q Chat,
-        form: &'q ResponseFormat,
-        budget: usize,
-    ) -> Question<'q> {
-        task.panel.question(chat, form, self.max_tokens.unwrap_or(budget))
-    }
-
     fn subtypes(&self) -> impl Iterator<Item = (&Core, &Subtype)> {
         self.hierarchy.iter().flat_map(|core| core.subtypes.iter().map(move |subtype| (core, subtype)))
     }

@@ -110,7 +110,7 @@ impl Method<'_> {
     /// The meaning of its scores and marks, the scale first, as sentences without full stops.
     #[must_use]
     pub fn about(&self, scale: Scale) -> Vec<String> {
-        let marks = self.marks.map(|said| format!("{}: {said}", self.name));
+        let marks = self.marks.map(|sentence| format!("{}: {sentence}", self.name));
         std::iter::once(format!("scale: {scale}")).chain(marks).collect()
     }
 
@@ -118,7 +118,7 @@ impl Method<'_> {
     /// none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
-        self.blind_spots.map(|said| format!("{}: {said}", self.name))
+        self.blind_spots.map(|sentence| format!("{}: {sentence}", self.name))
     }
 
     /// True if systems may be ordered by their mean scores.

@@ -59,7 +59,7 @@ pub const METHOD: Method = Method {
     citation: "Lu et al. 2025, MQM-APE (COLING); the authors' repository (code)",
     stages: &[ANNOTATE, CORRECT, COMPARE],
     roles: &[Role::Annotator, Role::Editor, Role::Comparer],
-    // One, and three for each error: in `strict` up to five in each block.
+    // One for the errors, and three for each of them: in `strict` at most five of each of three severities.
     calls: Calls { least: 1, typical: 7, most: 46 },
     marks: Some(
         "an error counts in full if its correction was better in both orders, half if the orders disagree, and \

@@ -158,7 +158,7 @@ impl Probe {
         }
         let chat = chat(&self.prompts, segment)?;
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.probe())?;
-        let seen = Readout::of(&read, segment)?;
+        let seen = Readout::new(&read, segment)?;
         let verdict = verdict(&self.fit, self.weights, segment, &seen);
         Ok(if self.has_checks { with_checks(verdict, segment, self.weights) } else { verdict })
     }

@@ -37,13 +37,13 @@ impl From<&File> for InForce {
 }
 
 impl InForce {
-    /// A file of a method's folder, in the place of a file that the method renders.
+    /// A file of a method's folder, instead of a file that the method renders.
     #[must_use]
     pub fn of_folder(place: File, name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { key: place.name, name: Cow::Owned(name.into()), text: text.into() }
     }
 
-    /// True if it is in the place of this file.
+    /// True if it replaces this file.
     #[must_use]
     pub fn is_at(&self, place: File) -> bool {
         self.key == place.name

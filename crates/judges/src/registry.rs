@@ -369,8 +369,8 @@ pub fn sign(
     }
     signed = provenance.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
     let mut prompts = Signature::new().with("prompts", &*provenance.prompts);
-    if let Some(own) = provenance.weights.or(method.weights) {
-        prompts = prompts.with("weights", settings.weights_name(own, granularity));
+    if let Some(name) = provenance.weights.or(method.weights) {
+        prompts = prompts.with("weights", settings.weights_name(name, granularity));
     }
     if let Some(max_tokens) = max_tokens {
         prompts = prompts.with("max-tokens", max_tokens.to_string());
@@ -386,7 +386,7 @@ pub struct Program {
     pub build: Build,
 }
 
-/// The judge of a request `NAME[:option=value,...]`, or of a method's file or folder in the place of the name;
+/// The judge of a request `NAME[:option=value,...]`, or of a method's file or folder instead of the name;
 /// in preset `code`, one of these programs.
 ///
 /// # Errors
@@ -406,10 +406,10 @@ pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result
             known: setup::either(presets.iter().map(|preset| preset.name())),
         });
     }
-    if let Some(asked) = settings.granularity.filter(|g| !method.granularities.contains(g)) {
+    if let Some(granularity) = settings.granularity.filter(|g| !method.granularities.contains(g)) {
         return Err(setup::Error::Value {
             option: format!("the granularity of `{}`", method.name),
-            value: asked.to_string(),
+            value: granularity.to_string(),
             known: setup::either(method.granularities.iter().map(|g| g.name())),
         });
     }

@@ -41,11 +41,7 @@ pub const METHOD: Method = Method {
     answer_tokens: Some(0),
     scale: SIGMOID,
     scales: &[(&[("score", &["raw"])], OUTPUTS)],
-    measured: Some(
-        "the authors' scores with ReMedy-9B-23 on WMT23 (acc-eq@item en-de .609, zh-en .550; SPA en-de .983; raw .595 and \
-         .544; CometKiwi .569 and .525): `tribunal meta --testset WMT23 -l en-de,zh-en --gold mqm --stat \
-         seg:acc-eq@item,sys:spa --scores ReMedy=Remedy/wmt/wmt23/MQM/REMEDY-9b-sigmoid/{lp}/REMEDY-9b-sigmoid-refA.{level}.score`",
-    ),
+    measured: Some(include_str!("remedy/measured.txt").trim_ascii_end()),
     presets: &[Preset::Strict],
     options: &[ReferenceOption::CHOICES[0], HeadOptions::CHOICES[0]],
     common: &[],

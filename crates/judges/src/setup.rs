@@ -116,17 +116,17 @@ impl Settings {
     /// which at granularities above the segment are those that do not saturate. They follow from the run
     /// alone, so that all translations of a source are weighed alike.
     #[must_use]
-    pub fn weights_name<'s>(&'s self, own: &'s str, granularity: Granularity) -> &'s str {
-        let own = if granularity == Granularity::Seg { own } else { mqm::weights::for_documents(own) };
-        self.weights.as_deref().unwrap_or(own)
+    pub fn weights_name<'s>(&'s self, name: &'s str, granularity: Granularity) -> &'s str {
+        let name = if granularity == Granularity::Seg { name } else { mqm::weights::for_documents(name) };
+        self.weights.as_deref().unwrap_or(name)
     }
 
     /// The weights of [`Settings::weights_name`].
     ///
     /// # Errors
     /// [`Error::Weights`] for a name that no preset has.
-    pub fn weights(&self, own: &str, granularity: Granularity) -> Result<&'static Weights, Error> {
-        Ok(mqm::weights::find(self.weights_name(own, granularity))?)
+    pub fn weights(&self, name: &str, granularity: Granularity) -> Result<&'static Weights, Error> {
+        Ok(mqm::weights::find(self.weights_name(name, granularity))?)
     }
 
     /// Rejects weights and shots, for a method that has neither.
@@ -146,13 +146,13 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Conflict`] when a file of shots is given together with `shots=0`.
-    pub fn has_shots(&self, wanted: bool) -> Result<bool, Error> {
+    pub fn has_shots(&self, uses_shots: bool) -> Result<bool, Error> {
         match &self.shots {
-            Some(file) if !wanted => {
+            Some(file) if !uses_shots => {
                 let reason = format!("`shots=0` and the shots of `{}`; hint: leave one out", file.display());
                 Err(Error::Conflict(reason))
             }
-            _ => Ok(wanted),
+            _ => Ok(uses_shots),
         }
     }
 }

@@ -257,7 +257,7 @@ pub fn cells(scores: &Aligned, labels: &[Option<bool>], documents: &[usize]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mqm::ratings::Marked;
+    use crate::mqm::ratings::RatedError;
 
     fn aligned(gold: &[Option<f64>]) -> Aligned {
         Aligned {
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    fn marked() -> Vec<Marked> {
+    fn marked() -> Vec<RatedError> {
         vec![serde_json::from_str(r#"{"start":0,"end":1}"#).unwrap()]
     }
 

@@ -12,7 +12,7 @@ use super::scores::{Scores, SegmentScores};
 use super::standards::Rules;
 use super::testset::TestSet;
 use super::{Advice, Error};
-use crate::mqm::ratings::{self, Marked, Ratings};
+use crate::mqm::ratings::{self, RatedError, Ratings};
 
 /// Requested human scores: `NAME[,NAME...][@agreeing]`, or nothing for the standard ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -223,7 +223,7 @@ fn annotators(testset: &TestSet, names: &[String]) -> Result<Vec<Annotator>, Err
 
 /// An annotator's scores: the negated sums of penalties.
 fn penalties(file: &RatingFile, ratings: Ratings) -> Result<SegmentScores, Error> {
-    let sum = |errors: Vec<Marked>| {
+    let sum = |errors: Vec<RatedError>| {
         let penalties: Option<Vec<f64>> = errors.iter().map(|error| error.score).collect();
         penalties.map(|penalties| 0.0 - penalties.iter().sum::<f64>()).ok_or_else(|| {
             Error::Unsuitable(format!(
@@ -233,7 +233,7 @@ fn penalties(file: &RatingFile, ratings: Ratings) -> Result<SegmentScores, Error
             ))
         })
     };
-    let column = |column: Vec<Option<Vec<Marked>>>| -> Result<Vec<Option<f64>>, Error> {
+    let column = |column: Vec<Option<Vec<RatedError>>>| -> Result<Vec<Option<f64>>, Error> {
         column.into_iter().map(|errors| errors.map(sum).transpose()).collect()
     };
     ratings.into_iter().map(|(system, segments)| Ok((system, column(segments)?))).collect()

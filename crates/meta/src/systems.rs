@@ -15,10 +15,10 @@ use super::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Coverage {
-    /// Those that every system has a score on.
+    /// Units that every system has a score on.
     #[default]
     Common,
-    /// Each system's own; differences are over what two systems share.
+    /// All units that a system has a score on; differences are over the units that both systems share.
     Each,
 }
 
@@ -36,7 +36,7 @@ pub struct Options<'a> {
     pub seed: u64,
 }
 
-/// One system's mean and its comparison with the baseline.
+/// A system's mean and its comparison with the baseline.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     pub system: String,
@@ -50,26 +50,26 @@ pub struct Compared {
     pub scored: usize,
     /// Units without a score.
     pub missing: usize,
-    /// Those among them whose translation is empty.
+    /// Units without a score whose translation is empty.
     pub empty: usize,
     /// Units that are not translations.
     #[serde(skip_serializing_if = "crate::is_zero")]
     pub untranslated: usize,
-    /// Units on which it and the baseline differ.
+    /// Units on which the system and the baseline differ.
     pub differing: usize,
-    /// Over the units that both have; `None` for the baseline itself.
+    /// Paired test over the units that both have a score on; `None` for the baseline.
     pub against_baseline: Option<PairedTest>,
 }
 
-/// The scores that a system has.
+/// A system's scores by unit.
 type Scored<'a> = BTreeMap<&'a Unit, f64>;
 
-/// The systems of one language pair.
+/// A comparison of systems on the units of one language pair, or of all.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     pub baseline: String,
     pub rows: Vec<Compared>,
-    /// Units that some system has no score on.
+    /// Units that only some systems have a score on, where these are not compared ([`Coverage::Common`]).
     pub n_left_out: usize,
 }
 
@@ -80,11 +80,11 @@ pub struct Comparison {
 /// them.
 pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparison, Error> {
     let &Options { pair, resamples, seed, .. } = options;
-    let (judge_scores, missing) = together(judges, pair);
-    check(&judge_scores)?;
+    let (judge_scores, missing) = scores_by_system(judges, pair);
+    check_comparable(&judge_scores)?;
     let (compared, n_left_out) = match options.coverage {
         Coverage::Each => (judge_scores.clone(), 0),
-        Coverage::Common => on_common(&judge_scores)?,
+        Coverage::Common => restrict_to_common(&judge_scores)?,
     };
     let row = |(system, scores): (&&str, &Scored)| {
         let values: Vec<f64> = scores.values().copied().collect();
@@ -96,8 +96,8 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
             units: values.len(),
             scored: judge_scores[system].len(),
             missing: missing[system],
-            empty: n_such(judges, pair, system, |judgement| judgement.is_empty),
-            untranslated: n_such(judges, pair, system, |judgement| judgement.warning.is_some()),
+            empty: count_judgements(judges, pair, system, |judgement| judgement.is_empty),
+            untranslated: count_judgements(judges, pair, system, |judgement| judgement.warning.is_some()),
             differing: 0,
             against_baseline: None,
         }
@@ -106,7 +106,9 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
     if options.order.is_empty() {
         rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
     } else {
-        rows.sort_by_key(|row| options.order.iter().position(|system| *system == row.system));
+        // Systems that the order does not name come last.
+        let position = |system: &str| options.order.iter().position(|other| *other == system);
+        rows.sort_by_key(|row| position(&row.system).unwrap_or(usize::MAX));
     }
     let baseline = options.baseline.unwrap_or(&rows[0].system).to_owned();
     let Some(base) = compared.get(baseline.as_str()) else {
@@ -130,7 +132,7 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
 }
 
 /// Checks that there are several systems, each with a score.
-fn check(scored: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
+fn check_comparable(scored: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
     if scored.len() < 2 {
         let reason = "only one system to compare; hint: give several files, or a run over several systems";
         return Err(Error::Unsuitable(reason.into()));
@@ -143,19 +145,21 @@ fn check(scored: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
     }
 }
 
-/// Number of a system's translations that fulfil a condition.
-fn n_such(
+/// Number of a system's judgements that fulfil a condition.
+fn count_judgements(
     judges: &[&Judgements],
     pair: Option<&str>,
     system: &str,
-    is_such: fn(&Judgement) -> bool,
+    is_counted: fn(&Judgement) -> bool,
 ) -> usize {
     let units = judges.iter().filter_map(|judge| judge.systems.get(system)).flatten();
-    units.filter(|(unit, judgement)| is_such(judgement) && pair.is_none_or(|pair| unit.pair == pair)).count()
+    units
+        .filter(|(unit, judgement)| is_counted(judgement) && pair.is_none_or(|pair| unit.pair == pair))
+        .count()
 }
 
 /// The scores of every system, and the number of its units without one.
-fn together<'a>(
+fn scores_by_system<'a>(
     judges: &[&'a Judgements],
     pair: Option<&str>,
 ) -> (BTreeMap<&'a str, Scored<'a>>, BTreeMap<&'a str, usize>) {
@@ -179,7 +183,7 @@ const NOTHING_SHARED: &str = "systems are compared on the same segments: judge t
                               `doc` and `seg_id`; leave out a system that has no score there";
 
 /// The units that every system has a score on, and the number that only some systems have one on.
-fn on_common<'a>(
+fn restrict_to_common<'a>(
     scored: &BTreeMap<&'a str, Scored<'a>>,
 ) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize), Error> {
     let mut counts: BTreeMap<&Unit, usize> = BTreeMap::new();
@@ -202,4 +206,18 @@ fn on_common<'a>(
         (*system, common.map(|(unit, score)| (*unit, *score)).collect())
     });
     Ok((restricted.collect(), n_units - counts.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_that_the_order_does_not_name_come_last() {
+        let scores = ["a", "b", "c"].map(|system| (system.to_owned(), vec![Some(1.0), Some(2.0)]));
+        let judge = Judgements::of_columns("judge", scores.into());
+        let options = Options { order: vec!["c", "b"], resamples: 1, ..Options::default() };
+        let rows = compare(&[&judge], &options).unwrap().rows;
+        assert_eq!(rows.iter().map(|row| row.system.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
+    }
 }

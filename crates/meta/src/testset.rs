@@ -125,7 +125,7 @@ impl TestSet {
     /// Files that do not fit the test set.
     pub fn annotators(&self, gold: &str) -> Result<BTreeMap<String, SegmentScores>, Error> {
         if let Some(ment) = &self.ment {
-            return Ok(ment::annotators(ment));
+            return ment::annotators(ment);
         }
         let files = self.layout.rater_scores(gold)?.into_iter();
         files.map(|(name, path)| Ok((name, self.read_segments(&path)?))).collect()

@@ -56,7 +56,20 @@ pub struct After<'a, V> {
     pub norm: Option<&'a V>,
     /// 1 where it has no factor.
     pub factor: f32,
-    pub next: &'a V,
+    /// `None` where the next half layer has x itself as its input.
+    pub next: Option<&'a V>,
+}
+
+/// The nonlinearity of a feed-forward half without a gate:
+/// `positive x^2 + beta x` above 0, `(e^min(x, eps) - 1 - x) negative + beta x` below.
+///
+/// Source: Huang and Schlag (2025), Deriving Activation Functions Using Integration, section 3.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Xielu {
+    pub positive: f32,
+    pub negative: f32,
+    pub beta: f32,
+    pub eps: f32,
 }
 
 /// Experts beside a dense half. All of it starts from the residual stream.
@@ -122,6 +135,15 @@ pub enum LogitsStatus {
     Rerun,
 }
 
+/// The kernels by which a step is computed a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recheck {
+    /// Those with the longest record.
+    Proven,
+    /// Those too, with the plain ones for attention: slow.
+    PlainAttention,
+}
+
 /// The cache, the buffers and the logits of the last step on a device. Every operation fails when the device
 /// does.
 pub trait Runtime: Send + Sync {
@@ -152,10 +174,10 @@ pub trait Runtime: Send + Sync {
         Ok(())
     }
 
-    /// Selects the kernels of later steps: those with the longest record, each launched by itself, or those
-    /// of the device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel
-    /// for each operation has no choice.
-    fn take_proven(&mut self, _proven: bool) {}
+    /// Selects the kernels of later steps: those of a recheck, each launched by itself, or those of the
+    /// device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel for
+    /// each operation has no choice.
+    fn take_kernels(&mut self, _recheck: Option<Recheck>) {}
 
     /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in
     /// this backend's own layout, for [`Runtime::write_prefix`]. `None` where a prefix is computed about as
@@ -182,13 +204,23 @@ pub trait Runtime: Send + Sync {
     /// The device fails.
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>>;
 
+    /// Calls `visit` with each row of the step's logits, in order, with few of them in memory at a time.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()>;
+
     /// The step's logits, for tests and measurements.
     ///
     /// Shape: `[wanted, vocab]`.
     ///
     /// # Errors
     /// The device fails.
-    fn logits(&self) -> Result<Vec<Vec<f32>>>;
+    fn logits(&self) -> Result<Vec<Vec<f32>>> {
+        let mut rows = Vec::new();
+        self.each_logits(&mut |row| rows.push(row.to_vec()))?;
+        Ok(rows)
+    }
 
     /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the
     /// weights.
@@ -220,6 +252,8 @@ pub trait Backend: Runtime + Sized + 'static {
     type Experts: Send + Sync;
     /// Convolution, decay and norm of one layer of Gated DeltaNet.
     type DeltaNet: Send + Sync;
+    /// The projections of one layer of latent attention, but for that of the output.
+    type Latent: Send + Sync;
 
     /// # Errors
     /// No memory on the device.
@@ -243,6 +277,13 @@ pub trait Backend: Runtime + Sized + 'static {
     /// # Errors
     /// No memory on the device.
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet>;
+
+    /// The projections of a layer's [`super::config::Latent`] attention. `module` is the checkpoint's name of
+    /// it: `model.layers.3.self_attn`.
+    ///
+    /// # Errors
+    /// Those of [`Backend::table`], and a device without latent attention.
+    fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent>;
 
     /// The output matrix of a model whose output matrix is its embedding table.
     ///
@@ -270,12 +311,13 @@ pub trait Backend: Runtime + Sized + 'static {
     /// The device fails.
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream>;
 
-    /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
+    /// `x / sqrt(mean(x^2) + eps) * weight`, row by row, of rows whose mean is subtracted first where the
+    /// model's norms are centred; x itself without a weight.
     /// Source: Zhang and Sennrich (2019), Root Mean Square Layer Normalization, equation 4.
     ///
     /// # Errors
     /// The device fails.
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input>;
+    fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input>;
 
     /// `x w^T + b` for each part, plus the update of a row's adapter.
     ///
@@ -295,9 +337,16 @@ pub trait Backend: Runtime + Sized + 'static {
         after: After<'_, Self::Vector>,
     ) -> Result<Self::Input>;
 
+    /// Adds `h w^T + b`, plus the update of a row's adapter, to the stream. Inputs made of the stream keep
+    /// their values.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn accumulate(&mut self, x: &mut Self::Stream, h: &Self::Input, w: &Self::Linear) -> Result<()>;
+
     /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated:
-    /// queries and keys are normed by head and rotated, values normed, where the model has such norms; keys
-    /// and values are written to one layer of the cache. Returns the queries.
+    /// queries and keys are normed as defined by [`super::config::QkNorm`] and rotated, values normed, where
+    /// the model has such norms; keys and values are written to one layer of the cache. Returns the queries.
     ///
     /// # Errors
     /// The device fails.
@@ -309,6 +358,27 @@ pub trait Backend: Runtime + Sized + 'static {
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries>;
+
+    /// The queries of latent attention from normed rows, in the space of the cached rows; the rows' compressed
+    /// values, normed, and rotated ones are written to one layer of the cache, which then is that of one head
+    /// whose values are the first ones of its keys.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries>;
+
+    /// The heads' outputs of latent attention from the compressed values of [`Backend::attend`].
+    ///
+    /// Shape: `[rows, heads rank]` -> `[rows, heads value_dim]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input>;
 
     /// The rows of the stream and of the queries that have logits.
     ///
@@ -360,6 +430,12 @@ pub trait Backend: Runtime + Sized + 'static {
     /// # Errors
     /// The device fails.
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input>;
+
+    /// The nonlinearity of a product with the matrix of a half without a gate.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input>;
 
     /// Adds y to the stream as defined by [`After`]. For each row, y is the sum of its chosen experts'
     /// outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared

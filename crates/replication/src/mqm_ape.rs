@@ -23,11 +23,11 @@ use tribunal_judges::{
 
 use crate::gemba_mqm::SHOTS;
 
-/// Answer tokens of the errors.
+/// Tokens of the answer that lists the errors.
 const BUDGET: usize = 512;
 
-/// More errors than an answer of 512 tokens has lines for.
-const MOST_ERRORS: usize = 100;
+/// The fewest tokens of an error's line: category, dash, quote, span, quote with the line's end.
+const TOKENS_PER_ERROR: usize = 5;
 
 const ANNOTATE: Stage = Stage::new("annotate");
 
@@ -43,15 +43,23 @@ struct Published {
 /// # Errors
 /// Other weights, and prompts or shots that cannot be used.
 pub fn build(settings: &Settings, _: &GivenOptions) -> Result<Judge, setup::Error> {
-    let has_weights = settings.weights.as_deref().is_some_and(|weights| weights != "mqm-ape");
-    setup::reject(&[(has_weights, "preset `code` has the program's weights; hint: leave the weights out")])?;
+    let has_other_weights = settings.weights.as_deref().is_some_and(|weights| weights != "mqm-ape");
+    setup::reject(&[(
+        has_other_weights,
+        "preset `code` has the program's weights; hint: leave the weights out",
+    )])?;
     let errors = Declaration { shots: Some(SHOTS), answers: Answers::FreeBlocks, ..THREE_SHOT };
     let questions = Questions::load(errors, settings)?;
     let weights = settings.weights("mqm-ape", settings.granularity.unwrap_or_default())?;
-    let calls = Calls { least: 1, typical: 7, most: 1 + 3 * MOST_ERRORS };
+    let calls = calls(settings.max_tokens);
     let provenance = questions.errors.provenance();
     let judge = Published { questions, weights, max_tokens: settings.max_tokens };
     Ok(Judge::new(provenance, judge).with_calls(calls))
+}
+
+/// One question about the errors, and three about each.
+fn calls(max_tokens: Option<usize>) -> Calls {
+    Calls { least: 1, typical: 7, most: 1 + 3 * (max_tokens.unwrap_or(BUDGET) / TOKENS_PER_ERROR) }
 }
 
 impl Protocol for Published {
@@ -61,7 +69,7 @@ impl Protocol for Published {
 }
 
 impl Published {
-    /// The errors are located in addition.
+    /// Weighs the errors of an answer, as the program does, and locates them, which it does not.
     fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
         let chat = self.questions.errors.about(texts)?;
         let answer = self.ask(panel, (Role::Annotator, ANNOTATE.into()), &chat, BUDGET)?;
@@ -143,8 +151,8 @@ fn read_errors(answer: &str) -> Vec<ErrorSpan> {
 /// The text between the first `"` or `”` and the next.
 fn quoted(line: &str) -> Option<&str> {
     let marks = ['"', '”'];
-    let (_, rest) = line.split_once(marks)?;
-    rest.split_once(marks).map(|(span, _)| span)
+    let (_, tail) = line.split_once(marks)?;
+    tail.split_once(marks).map(|(span, _)| span)
 }
 
 /// The correction in an answer.
@@ -171,7 +179,7 @@ fn read_correction(answer: &str) -> String {
     result.split('\n').next().unwrap_or_default().trim_matches('"').to_owned()
 }
 
-/// True if an answer names the first translation; `None` for an answer without a line.
+/// True if the answer names translation A as the better one, false for B; `None` for a blank answer.
 ///
 /// Source: `module_verifier.py`, `verifier_pairwise`, whose last rule looks for capitals in a text without
 /// any, and so takes B.

@@ -39,7 +39,7 @@ use crate::python::{Number, display, repr};
 
 mod arguments;
 
-use arguments::{argument, number, queries, text};
+use arguments::{argument, queries, score_argument, text};
 
 const CORE: File = File { name: "rate/code/core.j2", text: include_str!("rate/core.j2") };
 const TASK: File = File { name: "rate/code/task.j2", text: include_str!("rate/task.j2") };
@@ -265,7 +265,7 @@ impl<'a> Session<'a> {
 
     /// `_finalize`: any number is a score.
     fn finish(self, arguments: &Arguments) -> Result<Verdict, Error> {
-        let score = number(arguments, "final_score")?;
+        let score = score_argument(arguments, "final_score")?;
         self.source.set_anchor(Number::Float(score), text(arguments, "translation_text"));
         let errors =
             agents::errors(self.failed, (&self.segment.source, &self.segment.hypothesis), Repeats::Charged);
@@ -325,7 +325,7 @@ impl<'a> Session<'a> {
             return self.told("repeated", &written);
         }
         self.compared.push(written);
-        let tentative = number(arguments, "tentative_score")?;
+        let tentative = score_argument(arguments, "tentative_score")?;
         let synthetic = |key: &str| argument(arguments, key);
         match (synthetic("synthetic_low_anchor"), synthetic("synthetic_high_anchor")) {
             (Some(low), Some(high)) => self.source.initialize(&low, &high),

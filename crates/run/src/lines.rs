@@ -176,7 +176,7 @@ impl<T: DeserializeOwned> Iterator for Lines<T> {
 
 /// Returns true if a file, or one of its lines, has more bytes than are read.
 fn is_of_size(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|error| error.is::<packed::TooMuch>() || error.is::<text::NotText>())
+    error.get_ref().is_some_and(|error| error.is::<packed::UnpackedTooLarge>() || error.is::<text::NotText>())
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@
 mod cast;
 mod chain;
 mod judging;
-mod moody;
 mod real;
 mod reasoner;
 mod reports;
 mod rule;
 mod script;
+mod seeded_answers;
 mod segments;
 mod weighing;
 
@@ -30,12 +30,12 @@ pub use self::{
         PAPER_ANSWER, Preview, STRICT_ANSWER, TEXT_ANSWER, conversation, dialogue, judge, judged, run,
         settings, show, show_question, strict_answer, verdict,
     },
-    moody::Moody,
     real::{not_checked, published_data},
     reasoner::Reasoner,
     reports::report,
     rule::{Rule, Sampled},
     script::{Script, Short},
+    seeded_answers::SeededAnswers,
     segments::{bank, document, segment, segments, translation},
     weighing::{Halves, Outputs, Words},
 };

@@ -155,7 +155,7 @@ mod tests {
         },
         mqm::{
             Severity,
-            ratings::{Marked, Ratings},
+            ratings::{RatedError, Ratings},
             weights,
         },
         segment::{Segment, lang::parse_pair},
@@ -196,7 +196,7 @@ mod tests {
             {"start": 13, "end": 17, "category": "Style", "severity": "Major"},
             {"start": 0, "end": 3, "category": "Style", "severity": "Major", "is_source_error": true},
         ]);
-        let read: Vec<Marked> = serde_json::from_value(marked.clone()).unwrap();
+        let read: Vec<RatedError> = serde_json::from_value(marked.clone()).unwrap();
         // The first `the` is not the marked one, `dog` is no minor error, `cat` is nowhere, and of the source
         // another word is marked.
         let named = vec![

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     files::{self, packed, text},
-    mqm::{ErrorSpan, Side, ratings::Marked},
+    mqm::{ErrorSpan, Side, ratings::RatedError},
     segment::{Lang, Segment, numbers, trained::source_hash},
 };
 
@@ -28,7 +28,7 @@ struct Line {
     source: String,
     #[serde(alias = "target")]
     hypothesis: String,
-    errors: Option<Vec<Marked>>,
+    errors: Option<Vec<RatedError>>,
     z: Option<f64>,
     #[serde(alias = "source_lang")]
     src_lang: String,

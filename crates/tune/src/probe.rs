@@ -174,7 +174,7 @@ fn inputs(reading: &TokenStates, segment: &Segment) -> Vec<f64> {
     for x in &mut mean {
         *x /= n as f64;
     }
-    let Facts(facts) = Facts::of(reading.ends.len(), segment);
+    let Facts(facts) = Facts::new(reading.ends.len(), segment);
     [&mean[..], &facts].concat()
 }
 
@@ -213,7 +213,7 @@ pub fn fit(
     let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
     let sources: BTreeSet<String> =
         examples.iter().flat_map(|example| trained::short_hashes(&example.rated.segment.source)).collect();
-    let (mean, facts) = scoring.of_states_and_facts();
+    let (mean, facts) = scoring.split_map();
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
     let chance =
         |which: usize| Chance { bias: marking.map.biases[which], map: f32s(&marking.map.weights[which]) };
@@ -256,7 +256,7 @@ pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     let values = reading.features.chunks_exact(width).map(|row| [0, 1, 2].map(|i| value(&maps[i], row)));
     Readout {
         ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
-        facts: Facts::of(reading.ends.len(), segment),
+        facts: Facts::new(reading.ends.len(), segment),
         values: values.collect(),
     }
 }

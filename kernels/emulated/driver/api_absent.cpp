@@ -1,5 +1,5 @@
 // Functions that cudarc may call and that this driver does not have: it says so instead of ending the program, which
-// is what cudarc does where a library lacks a name. Also older names of functions that it has.
+// is what cudarc does where a library lacks a name.
 #include <cuda.h>
 
 #include "device.h"
@@ -33,8 +33,3 @@ ABSENT(cuOccupancyMaxPotentialClusterSize)
 ABSENT(cuProfilerStart)
 ABSENT(cuProfilerStop)
 ABSENT(cuStreamAttachMemAsync)
-
-extern "C" CUresult elapsed_before_12_8(float* milliseconds, CUevent start, CUevent end) __asm__("cuEventElapsedTime");
-CUresult elapsed_before_12_8(float* milliseconds, CUevent start, CUevent end) {
-  return cuEventElapsedTime(milliseconds, start, end);  // _v2, as cuda.h has it
-}

@@ -19,8 +19,10 @@ bool same_parameters(const Kernel& kernel, const KernelImage& image) {
 
 CUresult load(Device& device, CUmodule* module, const void* at) {
   Image image;
-  if (!at || !read_image(at, settings().capability, image))
-    return refuse("cuModuleLoadData", "neither a cubin nor PTX nor a fat binary of them", CUDA_ERROR_INVALID_IMAGE);
+  if (!at || !read_image(at, image)) return refuse("cuModuleLoadData", "neither a cubin nor PTX", CUDA_ERROR_INVALID_IMAGE);
+  if (settings().driver < image.driver)
+    return refuse("cuModuleLoadData", "an image for drivers from " + std::to_string(image.driver) + " on",
+                  image.is_binary ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
   if (!image.runs_on(settings().capability))
     return refuse("cuModuleLoadData",
                   "an image for sm_" + std::to_string(image.capability) + (image.exact ? "a" : "") +
@@ -104,7 +106,8 @@ CUresult CUDAAPI cuFuncGetModule(CUmodule* module, CUfunction function) {
   });
 }
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction function, size_t i, size_t* offset, size_t* bytes) {
-  return on_function(function, [&](Device&, CUfunc_st& f) {
+  return on_function(function, [&](Device&, CUfunc_st& f) -> CUresult {
+    if (settings().driver < 12040) return refuse("cuFuncGetParamInfo", "CUDA 12.4 brought it", CUDA_ERROR_NOT_SUPPORTED);
     if (i >= f.kernel->parameters.size()) return CUDA_ERROR_INVALID_VALUE;
     *offset = f.kernel->parameters[i].offset;
     if (bytes) *bytes = f.kernel->parameters[i].bytes;

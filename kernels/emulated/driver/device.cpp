@@ -29,6 +29,8 @@ const Limits* limits_of(int capability) {
       {86, {1536, 16, 100 << 10, 99 << 10, 84}},
       {89, {1536, 24, 100 << 10, 99 << 10, 128}},
       {90, {2048, 32, 228 << 10, 227 << 10, 132}},
+      {100, {2048, 32, 228 << 10, 227 << 10, 148}},
+      {120, {1536, 24, 100 << 10, 99 << 10, 170}},
   };
   const auto found = all.find(capability);
   return found == all.end() ? nullptr : &found->second;
@@ -39,7 +41,7 @@ Settings read_settings() {
   s.devices = static_cast<int>(number("TRIBUNAL_EMULATED_DEVICES", 1));
   s.capability = static_cast<int>(number("TRIBUNAL_EMULATED_SM", 90));
   const Limits* card = limits_of(s.capability);
-  if (!card) stop("TRIBUNAL_EMULATED_SM is 80, 86, 89 or 90");
+  if (!card) stop("TRIBUNAL_EMULATED_SM is 80, 86, 89, 90, 100 or 120");
   s.multiprocessors = static_cast<int>(number("TRIBUNAL_EMULATED_MULTIPROCESSORS", card->multiprocessors));
   s.memory = static_cast<size_t>(number("TRIBUNAL_EMULATED_MEMORY", 1L << 30));
   const auto after = [](const char* name) { return std::getenv(name) ? number(name, 0) : -1; };

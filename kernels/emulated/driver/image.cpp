@@ -4,6 +4,7 @@
 #include <elf.h>
 
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -30,7 +31,9 @@ class Cubin {
 
   void read_into(Image& image) const {
     image.is_binary = true;
-    image.capability = header_.e_flags >> 8 & 0xff;
+    const bool by_13 = header_.e_ident[EI_ABIVERSION] >= 8;  // as compilers of CUDA 13 write them
+    image.capability = header_.e_flags >> (by_13 ? 8 : 0) & 0xff;
+    image.driver = by_13 ? 13000 : image.capability >= 100 ? 12080 : 12000;
     for (int i = 0; i < header_.e_shnum; i++) {
       const Elf64_Shdr s = section(i);
       const std::string name = reinterpret_cast<const char*>(at_ + names_ + s.sh_name);
@@ -107,8 +110,17 @@ std::string word_after(const std::string& text, const char* key, size_t& at) {
   return text.substr(start, at - start);
 }
 
+// CUDA's version of the first driver that compiles PTX of a version: 12.0 to 12.5 brought 8.0 to 8.5, 12.7 brought 8.6.
+int driver_for_ptx(const std::string& text) {
+  const size_t at = text.find(".version");
+  int major = 0, minor = 0;
+  if (at == std::string::npos || std::sscanf(text.c_str() + at, ".version %d.%d", &major, &minor) != 2) return 0;
+  return (major + 4) * 1000 + (minor + (major == 8 && minor > 5)) * 10;
+}
+
 // `.target sm_90a`, and `.entry NAME` for each kernel.
 bool read_ptx(const std::string& text, Image& image) {
+  image.driver = driver_for_ptx(text);
   size_t at = 0;
   const std::string target = word_after(text, ".target", at);
   if (target.rfind("sm_", 0) != 0) return false;
@@ -119,33 +131,6 @@ bool read_ptx(const std::string& text, Image& image) {
   return true;
 }
 
-// A fat binary: a header, then images one after another, each with a header of its own. As far as it is read here:
-// {u16 kind, u16, u32 header's bytes, u64 image's bytes, ...}.
-constexpr uint32_t kFatMagic = 0xba55ed50;
-enum FatKind : uint16_t { kFatPtx = 1, kFatCubin = 2 };
-
-// The image that suits the card best: machine code before PTX, then the one for the latest generation. Where none
-// does, one that does not.
-bool read_fat(const unsigned char* at, int card, Image& image) {
-  const unsigned char *p = at + read<uint16_t>(at + 6), *const end = p + read<uint64_t>(at + 8);
-  const auto rank = [&](const Image& i) { return i.runs_on(card) * 1000 + i.is_binary * 500 + i.capability; };
-  bool found = false;
-  while (p < end) {
-    const auto kind = read<uint16_t>(p);
-    const unsigned char* body = p + read<uint32_t>(p + 4);
-    const auto bytes = read<uint64_t>(p + 8);
-    Image next;
-    if (kind == kFatCubin && !std::memcmp(body, ELFMAG, SELFMAG))
-      Cubin(body).read_into(next);
-    else if (kind != kFatPtx || !read_ptx(std::string(reinterpret_cast<const char*>(body), bytes), next))
-      return false;  // compressed: nvcc's -no-compress leaves it legible
-    if (!found || rank(next) > rank(image)) image = std::move(next);
-    found = true;
-    p = body + bytes;
-  }
-  return found;
-}
-
 }  // namespace
 
 bool Image::runs_on(int card) const {
@@ -153,14 +138,11 @@ bool Image::runs_on(int card) const {
   return is_binary ? card / 10 == capability / 10 && card >= capability : card >= capability;
 }
 
-bool read_image(const void* at, int card, Image& image) {
+bool read_image(const void* at, Image& image) {
   const auto* bytes = static_cast<const unsigned char*>(at);
-  if (!std::memcmp(bytes, ELFMAG, SELFMAG)) {
-    Cubin(bytes).read_into(image);
-    return true;
-  }
-  if (read<uint32_t>(bytes) == kFatMagic) return read_fat(bytes, card, image);
-  return read_ptx(static_cast<const char*>(at), image);
+  if (std::memcmp(bytes, ELFMAG, SELFMAG)) return read_ptx(static_cast<const char*>(at), image);
+  Cubin(bytes).read_into(image);
+  return true;
 }
 
 }  // namespace host

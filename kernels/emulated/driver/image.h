@@ -1,4 +1,4 @@
-// Reads what a module's image (cubin, PTX, or a fat binary of both) says of its kernels. It runs none of it: kernels run from their C++
+// Reads what a module's image (a cubin or PTX) says of its kernels. It runs none of it: kernels run from their C++
 // source, but under the limits that ptxas found for the card.
 #pragma once
 #include <map>
@@ -17,6 +17,7 @@ struct KernelImage {
 struct Image {
   bool is_binary = false;
   int capability = 0;
+  int driver = 0;      // the first version of the driver's interface that loads it
   bool exact = false;  // made for this capability alone (sm_90a)
   std::map<std::string, KernelImage> kernels;
 
@@ -24,7 +25,7 @@ struct Image {
   bool runs_on(int card) const;
 };
 
-// The image, of a fat binary the one that suits `card` best. False where it is none.
-bool read_image(const void* at, int card, Image& image);
+// False where it is no image.
+bool read_image(const void* at, Image& image);
 
 }  // namespace host

@@ -7,7 +7,7 @@
 //   TRIBUNAL_EMULATED_SMALL_DEVICE    this device has a quarter of the others' memory
 //   TRIBUNAL_EMULATED_LATE         when streams run: 0 as late as they may; N up to the number of devices: device N - 1 as early
 //                                  as it may; others are seeds, some streams run now and then before they must (0)
-//   TRIBUNAL_EMULATED_SM           compute capability: 80, 86, 89 or 90 (90)
+//   TRIBUNAL_EMULATED_SM           compute capability: 80, 86, 89, 90, 100 or 120 (90)
 //   TRIBUNAL_EMULATED_MEMORY       bytes of memory of each device (1 GiB); what is free is kept account of
 //   TRIBUNAL_EMULATED_GRAPH_BYTES  what a graph that is ready to be launched takes of it (0)
 //   TRIBUNAL_EMULATED_TAKEN_AFTER  after so many launches another process takes all memory that is free
@@ -15,7 +15,7 @@
 //   TRIBUNAL_EMULATED_FORGOTTEN_ASIDE the same among the waits for an event of another stream of the device
 //   TRIBUNAL_EMULATED_FORGOTTEN_EDGE  the same among the waits that a capture makes edges of its graph
 //   TRIBUNAL_EMULATED_FOLDED       set: the second half of page-locked memory of several devices is its first (a planted fault)
-//   TRIBUNAL_EMULATED_DRIVER       version of the driver's interface (that of the headers: 13000)
+//   TRIBUNAL_EMULATED_DRIVER       version of the driver's interface (that of the headers: 12090); an older one loads no newer images
 //   TRIBUNAL_EMULATED_HOLLOW       set: kernels are checked and counted, not run: for accounts of memory that no machine has,
 //                                  and of what the host does in a step; answers are any allowed tokens (hollow.h)
 //   TRIBUNAL_EMULATED_MULTIPROCESSORS  (those of a usual card)

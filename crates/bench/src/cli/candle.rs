@@ -27,13 +27,13 @@ pub struct Args {
     /// Tokens of a prompt
     #[arg(long, value_name = "N", default_value_t = 512)]
     prompt: usize,
-    /// How many answers are written in parallel
+    /// Answers written in parallel
     #[arg(long, value_name = "B,B", value_delimiter = ',', default_value = "1,8,16")]
     rows: Vec<usize>,
     /// Tokens per answer
     #[arg(long, value_name = "N", default_value_t = 64)]
     answer: usize,
-    /// How often to repeat; the best run counts
+    /// Repetitions; the fastest counts
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeats: usize,
     /// Answer the requests that `fsp --write` wrote, instead, one after the other
@@ -64,11 +64,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     ensure!(all.min() != Some(0), "prompts, rows, answers and repeats must be at least 1");
     // candle takes its threads from the global pool.
     rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build_global()?;
-    let recorded = args.requests.as_ref().zip(args.replies.as_ref());
-    let recorded = recorded.map(|(recorded, replies)| answered(recorded, replies)).transpose()?;
+    let paths = args.requests.as_ref().zip(args.replies.as_ref());
+    let replayed = paths.map(|(requests, replies)| read_replay(requests, replies)).transpose()?;
     let mut model = Model::load(&args.model)?;
-    if let Some(recorded) = recorded {
-        return print(&json!({"candle": args.model, "answered": model.answer(&recorded)?}), out);
+    if let Some(replayed) = replayed {
+        return print(&json!({"candle": args.model, "answered": model.answer(&replayed)?}), out);
     }
     let prefill = model.prefill(args.prompt, args.repeats)?;
     // Measurements that candle does not support are `null`, with the reason.
@@ -82,8 +82,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     print(&json!({"candle": args.model, "prefill": [prefill], "decode": decode}), out)
 }
 
-/// The requests, each with the number of tokens of its reply.
-fn answered(requests: &Path, replies: &Path) -> Result<Vec<(Request, usize)>> {
+/// Reads requests, each with the number of tokens of its reply.
+fn read_replay(requests: &Path, replies: &Path) -> Result<Vec<(Request, usize)>> {
     let text =
         std::fs::read_to_string(replies).with_context(|| format!("cannot read `{}`", replies.display()))?;
     let mut lengths = HashMap::new();

@@ -3,13 +3,13 @@
 use std::{io::Write, process::ExitCode};
 
 use anyhow::{Result, bail};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use crate::{
     console::table::Table,
     engine::{Device, DeviceError},
     eval::{Resources, models},
-    gpu::{Bench, Load, Peak, Product, Sizes, Utilisation},
+    gpu::{Bench, Peak, Product, Sizes, Utilisation, WorkloadResult},
     shapes::{self, Shape},
 };
 
@@ -22,20 +22,15 @@ pub struct Args {
         default_value = "qwen2.5-7b",
         value_parser = known_shape,
         help = format!(
-            "The model's shape ({}); its weights are seeded numbers, made on the GPU. Behind a colon the format of \
+            "The model's shape ({}); its weights are seeded numbers, made on the GPU. After a colon: the format of \
              single products' weights ({})",
             shapes::names().join(", "),
             shapes::formats()
         )
     )]
-    shape: String,
-    /// The measurement
-    #[arg(
-        long,
-        value_name = "A,B",
-        value_delimiter = ',',
-        default_value = "products,prefill,decode,documents,chats"
-    )]
+    shape: Shape,
+    /// Measurements; default: all but `tune`, and `products` on one GPU alone
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
     parts: Vec<Part>,
     /// Rows of single products, and answers written at a time; default: what suits the shape
     #[arg(long, value_name = "M,M", value_delimiter = ',')]
@@ -68,18 +63,26 @@ enum Part {
 }
 
 /// Results of the measured parts.
-struct Report {
+#[derive(Serialize)]
+struct Report<'a> {
     gpu: String,
+    shape: &'a str,
+    sizes: &'a Sizes,
     peak: Peak,
+    #[serde(skip_serializing_if = "Option::is_none")]
     products: Option<Vec<Product>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     prefill: Option<Vec<Utilisation>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     decode: Option<Vec<Utilisation>>,
-    documents: Option<Vec<Load>>,
-    chats: Option<Load>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<Vec<WorkloadResult>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chats: Option<WorkloadResult>,
 }
 
-fn known_shape(name: &str) -> Result<String, String> {
-    Shape::named(name).map(|shape| shape.name).map_err(|error| error.to_string())
+fn known_shape(name: &str) -> Result<Shape, String> {
+    Shape::named(name).map_err(|error| error.to_string())
 }
 
 /// Runs `tribunal-bench gpu`.
@@ -87,7 +90,7 @@ fn known_shape(name: &str) -> Result<String, String> {
 /// # Errors
 /// If there is no GPU, or it cannot hold the shape.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let shape = Shape::named(&args.shape)?;
+    let shape = &args.shape;
     if let Err(reason) = Device::named("cuda") {
         bail!("{}", no_gpu(&reason));
     }
@@ -99,52 +102,71 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             args.engine.device
         );
     };
-    let mut sizes = Sizes::from_shape(&shape);
+    let mut sizes = Sizes::from_shape(shape);
     if !args.rows.is_empty() {
         (sizes.product_rows, sizes.answers) = (args.rows.clone(), args.rows.clone());
     }
     sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
-    let bench = Bench { gpu, shape: &shape, sizes, options: &options };
-    check_parts(&args.parts, &bench)?;
-    if args.parts.contains(&Part::Tune) {
-        if args.parts.len() > 1 || args.json {
-            bail!("`--parts tune` prints the lines of a table, and nothing beside them");
-        }
+    let bench = Bench { gpu, shape, sizes, options: &options };
+    let parts = parts(args, gpus.len())?;
+    if parts.contains(&Part::Tune) {
         for line in bench.tuned()? {
             writeln!(out, "{line}")?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     let peak = bench.peak()?;
-    let wants = |part| args.parts.contains(&part);
+    let wants = |part| parts.contains(&part);
     let report = Report {
         gpu: if gpus.len() > 1 { format!("{} x {}", gpus.len(), gpu.name()) } else { gpu.name().to_owned() },
+        shape: &shape.name,
+        sizes: &bench.sizes,
         peak,
-        products: (wants(Part::Products) && gpus.len() == 1).then(|| bench.products(peak)).transpose()?,
+        products: wants(Part::Products).then(|| bench.products(peak)).transpose()?,
         prefill: wants(Part::Prefill).then(|| bench.prefill(peak)).transpose()?,
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,
         chats: wants(Part::Chats).then(|| bench.chats()).transpose()?,
     };
     if args.json {
-        return super::print(&report.json(&shape, &bench.sizes), out);
+        return super::print(&report, out);
     }
-    report.print(&shape, out)?;
+    report.print(out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns an error for a part that this shape does not have.
-fn check_parts(parts: &[Part], bench: &Bench<'_>) -> Result<()> {
-    if bench.shape.is_quantised() && parts.iter().any(|&part| part != Part::Products) {
+/// The parts that are measured.
+///
+/// # Errors
+/// A part that the shape or the number of GPUs does not allow, and options that `tune` does not take.
+fn parts(args: &Args, n_gpus: usize) -> Result<Vec<Part>> {
+    const ALL: [Part; 5] = [Part::Products, Part::Prefill, Part::Decode, Part::Documents, Part::Chats];
+    let parts = if args.parts.is_empty() {
+        ALL.into_iter().filter(|part| n_gpus == 1 || *part != Part::Products).collect()
+    } else {
+        args.parts.clone()
+    };
+    if args.shape.is_quantised() && parts.iter().any(|&part| part != Part::Products) {
         bail!(
             "`--shape {}` has a weight format, and only products are measured with one\nhint: add `--parts products`",
-            bench.shape.name
+            args.shape.name
         );
     }
-    Ok(())
+    if n_gpus > 1 && parts.iter().any(|part| matches!(part, Part::Products | Part::Tune)) {
+        bail!(
+            "products are measured on one GPU, not on {n_gpus} together\nhint: leave `--tensor-parallel` out"
+        );
+    }
+    let has_others = parts.len() > 1 || args.json || !args.rows.is_empty() || args.documents.is_some();
+    if parts.contains(&Part::Tune) && has_others {
+        bail!(
+            "`--parts tune` prints the lines of a table\nhint: leave other parts, --rows, --documents and --json out"
+        );
+    }
+    Ok(parts)
 }
 
-/// The reason why no GPU can be used, without the advice to run on a CPU.
+/// The message without a usable GPU; that of the engine advises to run on a CPU.
 fn no_gpu(error: &DeviceError) -> String {
     let reason = match error {
         DeviceError::NotBuilt(_) => "this binary was built without CUDA".to_owned(),
@@ -157,31 +179,13 @@ fn no_gpu(error: &DeviceError) -> String {
     )
 }
 
-impl Report {
-    fn json(&self, shape: &Shape, sizes: &Sizes) -> Value {
-        let mut all = Map::new();
-        all.insert("gpu".into(), json!(self.gpu));
-        all.insert("shape".into(), json!(shape.name));
-        all.insert("sizes".into(), json!(sizes));
-        all.insert("peak".into(), json!(self.peak));
-        for (name, value) in [
-            ("products", self.products.as_ref().map(|value| json!(value))),
-            ("prefill", self.prefill.as_ref().map(|value| json!(value))),
-            ("decode", self.decode.as_ref().map(|value| json!(value))),
-            ("documents", self.documents.as_ref().map(|value| json!(value))),
-            ("chats", self.chats.as_ref().map(|value| json!(value))),
-        ] {
-            all.extend(value.map(|value| (name.to_owned(), value)));
-        }
-        Value::Object(all)
-    }
-
-    fn print(&self, shape: &Shape, out: &mut dyn Write) -> Result<()> {
+impl Report<'_> {
+    fn print(&self, out: &mut dyn Write) -> Result<()> {
         let Peak { operations, bytes } = self.peak;
         writeln!(
             out,
             "{} on {}: mma.sync reaches {:.0} TFLOP/s, a copy {:.0} GB/s",
-            shape.name,
+            self.shape,
             self.gpu,
             operations / 1e12,
             bytes / 1e9
@@ -199,9 +203,9 @@ impl Report {
                 writeln!(out, "note: {note}")?;
             }
         }
-        let loads: Vec<&Load> = self.documents.iter().flatten().chain(&self.chats).collect();
-        if !loads.is_empty() {
-            writeln!(out, "{}", loads_table(&loads))?;
+        let workloads: Vec<&WorkloadResult> = self.documents.iter().flatten().chain(&self.chats).collect();
+        if !workloads.is_empty() {
+            writeln!(out, "{}", workloads_table(&workloads))?;
         }
         Ok(())
     }
@@ -237,18 +241,53 @@ fn utilisation_table(head: [&str; 3], rows: &[Utilisation], key: impl Fn(&Utilis
     table
 }
 
-fn loads_table(loads: &[&Load]) -> Table {
+fn workloads_table(workloads: &[&WorkloadResult]) -> Table {
     let mut table = Table::new();
     table.head(["requests", "number", "seconds", "requests/s", "answer tokens/s", "computed of prompts"]);
-    for load in loads {
+    for workload in workloads {
         table.row([
-            load.name.clone(),
-            load.requests.to_string(),
-            format!("{:.2}", load.seconds),
-            format!("{:.1}", load.requests_per_s),
-            format!("{:.0}", load.answer_tokens_per_s),
-            format!("{} of {}", load.computed_prompt_tokens, load.prompt_tokens),
+            workload.name.clone(),
+            workload.requests.to_string(),
+            format!("{:.2}", workload.seconds),
+            format!("{:.1}", workload.requests_per_s),
+            format!("{:.0}", workload.answer_tokens_per_s),
+            format!("{} of {}", workload.computed_prompt_tokens, workload.prompt_tokens),
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn measured(options: &[&str], n_gpus: usize) -> Result<Vec<Part>, String> {
+        let line = Line::try_parse_from(["gpu"].iter().chain(options)).unwrap();
+        parts(&line.args, n_gpus).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn products_are_measured_on_one_gpu() {
+        assert_eq!(measured(&[], 1).unwrap().len(), 5);
+        assert!(!measured(&[], 2).unwrap().contains(&Part::Products));
+        let error = measured(&["--parts", "products,prefill"], 2).unwrap_err();
+        assert!(error.starts_with("products are measured on one GPU, not on 2 together"), "{error}");
+    }
+
+    #[test]
+    fn tune_takes_no_other_option() {
+        assert_eq!(measured(&["--parts", "tune"], 1).unwrap(), [Part::Tune]);
+        for option in [&["--rows", "4"][..], &["--documents", "3"], &["--json"]] {
+            let error = measured(&[&["--parts", "tune"], option].concat(), 1).unwrap_err();
+            assert!(error.contains("leave other parts, --rows"), "{error}");
+        }
+    }
 }

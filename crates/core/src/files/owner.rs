@@ -1,4 +1,4 @@
-//! Files and folders that the user alone can have written. It reads no content.
+//! Files and folders that belong to the user and that only the user may write to. Contents are read elsewhere.
 
 use std::{
     fs::{self, File, Metadata},
@@ -6,7 +6,8 @@ use std::{
     path::Path,
 };
 
-/// Opens a file as [`super::open_own`], of which the user is the owner and which no one else may write to.
+/// Opens a file that belongs to the user and that only the user may write to; otherwise as
+/// [`super::open_own`].
 ///
 /// # Errors
 /// The errors of [`super::open_own`], and a file of another user or with write access for others.
@@ -25,10 +26,11 @@ pub fn check_private(path: &Path) -> io::Result<()> {
     if metadata.is_symlink() { Err(io::Error::other("it is a link")) } else { check(&metadata) }
 }
 
-/// Makes a folder for the user alone; missing parents get the umask's permissions.
+/// Creates a folder that only the user may write to, or checks the existing one; missing parents get the
+/// umask's permissions.
 ///
 /// # Errors
-/// A folder that cannot be made, or is there already and fails [`check_private`].
+/// A folder that cannot be created, and an existing one that is a file or fails [`check_private`].
 pub fn make_private(folder: &Path) -> io::Result<()> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above)?;
@@ -38,6 +40,7 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
     match maker.create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ if !folder.is_dir() => Err(io::Error::other("it is not a folder")),
         _ => check_private(folder),
     }
 }

@@ -12,8 +12,8 @@ use std::{
 /// a tenth and a fiftieth.
 pub const MAX_RATIO: u64 = 1000;
 
-/// Unpacked size that is always allowed, however small the file is. Unit: bytes.
-pub const ALWAYS: u64 = 1 << 30;
+/// The least [`limit`]. Unit: bytes.
+pub const MIN_LIMIT: u64 = 1 << 30;
 
 /// The memory that a decoder of xz may take for its dictionary (`xz -9` needs 65 MiB). Unit: KiB.
 const MAX_DICTIONARY: u32 = 256 << 10;
@@ -50,9 +50,9 @@ impl Format {
         found.filter(|format| *format != Self::Bzip2 || first.get(4..6) == Some(b"1A"))
     }
 
-    /// The command that unpacks this format.
+    /// Advice with the command that unpacks this format.
     #[must_use]
-    pub fn unpack(self) -> &'static str {
+    pub fn unpack_hint(self) -> &'static str {
         match self {
             Self::Gzip => "unpack it first: gunzip -k FILE",
             Self::Xz => "unpack it first: xz -dk FILE",
@@ -75,7 +75,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// Opens a file that may be compressed with gzip, xz or zstd.
+/// Opens a file and unpacks gzip, xz and zstd. Bzip2 and ZIP are returned as they are; [`super::text::Lines`]
+/// rejects them.
 ///
 /// # Errors
 /// A file that cannot be opened. While it is read: a damaged one, and one that unpacks to more than its
@@ -84,7 +85,7 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     unpacked(File::open(path)?, MAX_RATIO)
 }
 
-/// Reads an open file, compressed or not, up to `max_ratio` times its size.
+/// Reads an open file like [`open`], with another ratio for its [`limit`].
 ///
 /// # Errors
 /// The errors of [`open`].
@@ -102,19 +103,19 @@ pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead + Send
     Ok(Box::new(BufReader::with_capacity(BUFFER, Limited::new(decoder, limit(n_bytes, max_ratio)))))
 }
 
-/// Largest unpacked size allowed for a file of `n_bytes`. Unit: bytes.
+/// Largest unpacked size allowed for a packed file of `n_bytes`. Unit: bytes.
 #[must_use]
 pub fn limit(n_bytes: u64, max_ratio: u64) -> u64 {
-    n_bytes.saturating_mul(max_ratio).max(ALWAYS)
+    n_bytes.saturating_mul(max_ratio).max(MIN_LIMIT)
 }
 
-/// A file unpacks to more than this many bytes, which is its [`limit`].
+/// Error of a file that unpacks to more than this many bytes, its [`limit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMuch(pub u64);
+pub struct UnpackedTooLarge(pub u64);
 
-impl std::error::Error for TooMuch {}
+impl std::error::Error for UnpackedTooLarge {}
 
-impl fmt::Display for TooMuch {
+impl fmt::Display for UnpackedTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -124,13 +125,13 @@ impl fmt::Display for TooMuch {
     }
 }
 
-/// The error of a file that unpacks to more than it may.
+/// The error of a file that unpacks to more than its [`limit`].
 #[must_use]
 pub fn too_much(limit: u64) -> io::Error {
-    io::Error::other(TooMuch(limit))
+    io::Error::other(UnpackedTooLarge(limit))
 }
 
-/// A reader that fails where more comes than may.
+/// Reader that fails past `limit` bytes.
 struct Limited<R> {
     reader: R,
     limit: u64,

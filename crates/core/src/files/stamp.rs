@@ -4,19 +4,19 @@ use std::{fs::File, io};
 
 use serde::{Deserialize, Serialize};
 
-/// A file's size, times and place, from the file that is open.
+/// Size, times and inode of an open file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     pub size: u64,
-    pub modified: Time,
+    pub modified: UnixTime,
     /// The last change to the file or its metadata, which no program can set; where the platform has it.
-    pub changed: Option<Time>,
-    /// Device and inode, where the platform has them.
+    pub changed: Option<UnixTime>,
+    /// Device and inode, where the platform has them; the name is that of the record of hashes.
     pub place: Option<(u64, u64)>,
 }
 
 /// Seconds and nanoseconds since 1970.
-pub type Time = (i64, u32);
+pub type UnixTime = (i64, u32);
 
 impl Stamp {
     /// The stamp of an open file.

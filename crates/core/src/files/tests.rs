@@ -158,6 +158,18 @@ mod unix {
     }
 
     #[test]
+    fn a_file_is_no_private_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let [folder, file] = ["above/folder", "file"].map(|name| dir.path().join(name));
+        make_private(&folder).unwrap();
+        make_private(&folder).unwrap();
+        assert_eq!(mode(&folder), 0o700);
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(make_private(&file).unwrap_err().to_string(), "it is not a folder");
+    }
+
+    #[test]
     fn no_name_leads_out_of_a_folder() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("materials")).unwrap();

@@ -48,7 +48,9 @@ impl fmt::Display for NotText {
             }
             Self::Utf16 => write!(f, "it is not UTF-8{UTF_16}"),
             Self::Utf32 => write!(f, "it is not UTF-8{UTF_32}"),
-            Self::Packed(format) => write!(f, "it is compressed with {format}\nhint: {}", format.unpack()),
+            Self::Packed(format) => {
+                write!(f, "it is compressed with {format}\nhint: {}", format.unpack_hint())
+            }
             Self::Line(line) => write!(f, "line {line} has more than {} MiB", MAX_LINE >> 20),
         }
     }

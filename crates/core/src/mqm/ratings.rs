@@ -1,5 +1,5 @@
-//! Files of mt-metrics-eval that hold what one rater marked: `LP.NAME.RATER.seg.rating`, a line for each
-//! system and segment. The texts are elsewhere.
+//! Files of mt-metrics-eval with one rater's errors: `LP.NAME.RATER.seg.rating`, a line for each system and
+//! segment. The texts are elsewhere.
 //!
 //! Source: mt-metrics-eval `ratings.py`.
 
@@ -10,15 +10,15 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorSpan, Severity, Side, typology};
+use super::{ErrorSpan, Severity, Side};
 use crate::{files, segment::Segment};
 
 /// Each system's segments, in order: `None` where this rater did not rate.
-pub type Ratings = BTreeMap<String, Vec<Option<Vec<Marked>>>>;
+pub type Ratings = BTreeMap<String, Vec<Option<Vec<RatedError>>>>;
 
 /// An error as it stands in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Marked {
+pub struct RatedError {
     /// Half-open, in Unicode code points of the target, or of the source for source errors.
     pub start: usize,
     pub end: usize,
@@ -53,7 +53,7 @@ pub enum Error {
 pub fn read(path: &Path) -> Result<Ratings, Error> {
     #[derive(Deserialize)]
     struct Row {
-        errors: Vec<Marked>,
+        errors: Vec<RatedError>,
     }
     let text = files::text::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let mut ratings = Ratings::new();
@@ -79,7 +79,7 @@ pub fn read(path: &Path) -> Result<Ratings, Error> {
     }
 }
 
-impl Marked {
+impl RatedError {
     /// The error with its span, cut out of the segment that was rated.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Marked {
             ));
         }
         let span: String = text.chars().skip(self.start).take(self.end - self.start).collect();
-        let error = ErrorSpan::new(&typology::normalise(&self.category), span, severity);
+        let error = ErrorSpan::new(&self.category, span, severity);
         Ok(ErrorSpan { side, start: Some(self.start), end: Some(self.end), ..error })
     }
 }

@@ -6,15 +6,15 @@ use super::{ErrorSpan, Side, locate};
 /// Treatment of further namings of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repeats {
-    /// Every naming is charged, as in the papers and their programs, none of which merges any.
+    /// Charges every naming, like the papers and their programs.
     Charged,
-    /// Every naming is charged that can be an error of its own; see [`merged`].
+    /// Charges a span and category as often as the span occurs; see [`merged`].
     #[default]
     Merged,
 }
 
 impl Repeats {
-    /// The errors that are charged, each on its side and at its place.
+    /// The errors that are charged, each on its side and with its offsets.
     #[must_use]
     pub fn settled(self, mut errors: Vec<ErrorSpan>, source: &str, target: &str) -> Vec<ErrorSpan> {
         if self == Self::Merged {
@@ -25,14 +25,13 @@ impl Repeats {
     }
 }
 
-/// A span that stands at several places can have the same error at each: as many namings of one span and one
-/// type stay as the span has occurrences in its text, overlapping ones not counted. Only further ones are
-/// repetitions, which small models produce, and agents that find the same thing. They are counted by the last
-/// that stays ([`ErrorSpan::times`]), with the worst severity and weight, the explanation that came with
-/// them, and the highest confidence.
+/// Merges repeated namings of one span and category, keeping as many as the span has occurrences in its text,
+/// overlapping ones not counted; further ones add to the last one's [`ErrorSpan::times`]. That has the worst
+/// severity and weight, the explanation and suggestion that came with them, and the highest confidence. Small
+/// models repeat themselves, and several agents can name one error.
 ///
-/// A span that is in neither text stays once. Without a span, only namings with the same explanation are the
-/// same error: an answer that merely counts errors has neither.
+/// A span that is in neither text is kept once. Without a span, only namings with the same explanation are
+/// repetitions: an answer that merely counts errors has neither.
 ///
 /// ```
 /// use tribunal_core::mqm::{ErrorSpan, Severity::*, repeats::merged};
@@ -59,7 +58,7 @@ pub fn merged(mut errors: Vec<ErrorSpan>, source: &str, target: &str) -> Vec<Err
         let n_places = locate::occurrences(text, &error.span).max(1);
         let n_kept = merged.iter().filter(|other| is_same(other, &error)).count();
         match merged.iter_mut().rfind(|other| is_same(other, &error)) {
-            Some(last) if n_kept >= n_places => absorb(last, error),
+            Some(last) if n_kept >= n_places => merge_into(last, error),
             _ => merged.push(error),
         }
     }
@@ -72,21 +71,23 @@ fn is_same(a: &ErrorSpan, b: &ErrorSpan) -> bool {
     named && (!a.span.is_empty() || has_reason)
 }
 
-fn absorb(first: &mut ErrorSpan, again: ErrorSpan) {
-    first.times += again.times;
-    first.confidence = match (first.confidence, again.confidence) {
+fn merge_into(kept: &mut ErrorSpan, repeated: ErrorSpan) {
+    kept.times += repeated.times;
+    kept.confidence = match (kept.confidence, repeated.confidence) {
         (Some(a), Some(b)) => Some(a.max(b)),
         (a, b) => a.or(b),
     };
     // The worst severity is the least of its order.
-    let is_worse =
-        again.severity < first.severity || again.severity == first.severity && again.weight > first.weight;
+    let is_worse = repeated.severity < kept.severity
+        || repeated.severity == kept.severity && repeated.weight > kept.weight;
+    let earlier = (kept.explanation.take(), kept.suggestion.take());
     if is_worse {
-        first.severity = again.severity;
-        first.weight = again.weight;
-        first.explanation = again.explanation.or(first.explanation.take());
-    } else if first.explanation.is_none() {
-        first.explanation = again.explanation;
+        (kept.severity, kept.weight) = (repeated.severity, repeated.weight);
+        kept.explanation = repeated.explanation.or(earlier.0);
+        kept.suggestion = repeated.suggestion.or(earlier.1);
+    } else {
+        kept.explanation = earlier.0.or(repeated.explanation);
+        kept.suggestion = earlier.1.or(repeated.suggestion);
     }
 }
 
@@ -110,6 +111,32 @@ mod tests {
         assert_eq!(merged.len(), 1);
         assert_eq!((merged[0].severity, merged[0].times), (Severity::Major, 3));
         assert_eq!(merged[0].explanation.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_suggestion_comes_with_the_explanation() {
+        let named = |severity, explanation: &str, suggestion: Option<&str>| ErrorSpan {
+            suggestion: suggestion.map(str::to_owned),
+            ..error("Bank", "accuracy/mistranslation", severity, explanation)
+        };
+        let kept = |first: ErrorSpan, again: ErrorSpan| {
+            let merged = merged(vec![first, again], "on the bench", "auf der Bank");
+            assert_eq!(merged.len(), 1);
+            merged[0].suggestion.clone().unwrap()
+        };
+        let (minor, major) = (Severity::Minor, Severity::Major);
+        assert_eq!(kept(named(minor, "a", Some("A")), named(major, "b", Some("B"))), "B");
+        assert_eq!(kept(named(major, "a", Some("A")), named(minor, "b", Some("B"))), "A");
+        assert_eq!(
+            kept(named(minor, "a", None), named(minor, "b", Some("B"))),
+            "B",
+            "on the later one alone"
+        );
+        assert_eq!(
+            kept(named(minor, "a", Some("A")), named(major, "b", None)),
+            "A",
+            "on the first one alone"
+        );
     }
 
     #[test]

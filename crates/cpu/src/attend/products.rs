@@ -125,7 +125,7 @@ fn dots<L: Lanes, S: Stored, const B: usize, const N: usize>(
 /// Sums of values of keys `from..to` of a split under the weights of queries; keys that share a unit with
 /// them have the weight 0.
 ///
-/// Shape: `weights` `[n, SPLIT]` in units, `part` `[n, head_dim]`.
+/// Shape: `weights` `[n, SPLIT]` in units, `part` `[n, value_dim]`.
 #[inline(always)]
 pub(super) fn weigh<L: Lanes, S: Stored>(
     split: Split<'_, S>,
@@ -134,7 +134,7 @@ pub(super) fn weigh<L: Lanes, S: Stored>(
     part: &mut [f32],
     wide: &mut Vec<[f32; WIDTH]>,
 ) {
-    let (dim, width) = (split.cached.head_dim, SPLIT / S::UNIT);
+    let (dim, width) = (split.cached.value_dim, SPLIT / S::UNIT);
     if widens::<L>(part.len() / dim) {
         return weigh_widened::<L, S>(split, keys, weights, part, wide);
     }
@@ -170,7 +170,7 @@ fn weigh_widened<L: Lanes, S: Stored>(
     part: &mut [f32],
     wide: &mut Vec<[f32; WIDTH]>,
 ) {
-    let dim = split.cached.head_dim;
+    let dim = split.cached.value_dim;
     let (from, to) = (from / S::UNIT * S::UNIT, to.next_multiple_of(S::UNIT));
     wide.resize(SPLIT.max(wide.len()), [0.0; WIDTH]);
     let n = part.len() / dim;
@@ -200,7 +200,7 @@ fn sums<L: Lanes, S: Stored, const N: usize, const M: usize>(
     weights: &[S::Unit<L>],
     part: &mut [f32],
 ) {
-    let (dim, width, in_block) = (split.cached.head_dim, SPLIT / S::UNIT, BLOCK / S::UNIT);
+    let (dim, width, in_block) = (split.cached.value_dim, SPLIT / S::UNIT, BLOCK / S::UNIT);
     let weights: [&[S::Unit<L>]; N] = std::array::from_fn(|i| &weights[i * width..][..width]);
     let (from, to) = (from / S::UNIT, to.div_ceil(S::UNIT));
     for first in (0..dim / WIDTH).step_by(M) {

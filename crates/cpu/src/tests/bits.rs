@@ -100,6 +100,7 @@ fn attended<S: Stored>(isa: Isa) -> u64 {
             values: &values,
             n_kv_heads: 2,
             head_dim: DIM,
+            value_dim: DIM,
             window,
             softcap: None,
             sinks: None,

@@ -4,20 +4,22 @@
 use half::{bf16, f16};
 
 use super::{Isa, Random};
-use crate::attend::{Cached, Row, SPLIT, Scratch, attend, key_at};
+use crate::attend::{Cached, Row, SPLIT, Scratch, attend, key_at, value_at};
 use crate::lanes::Stored;
 use crate::{activate, norm, routing, softmax};
 use tribunal_model::BLOCK;
-use tribunal_model::config::Activation;
+use tribunal_model::{backend::Xielu, config::Activation};
 
 /// A quiet NaN, the one that x86 makes, and one with every bit of the payload.
 const NANS: [u32; 3] = [0x7fc0_0000, 0xffc0_0000, 0x7fff_ffff];
+
+const XIELU: Xielu = Xielu { positive: 0.9, negative: 1.3, beta: 0.5, eps: -1e-6 };
 
 /// An operation on a row in place.
 type Operation = Box<dyn Fn(Isa, &mut [f32])>;
 
 /// Operations on each number of a row.
-fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 9] {
+fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 10] {
     let gated = |activation: Activation| -> Operation {
         let up = other.to_vec();
         Box::new(move |isa, x| activate::apply(activation, isa, x, &up))
@@ -37,12 +39,31 @@ fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 9] {
         ("silu_mul", gated(Activation::Silu)),
         ("gelu_mul", gated(Activation::GeluTanh)),
         ("clamped", gated(Activation::ClampedSilu { alpha: 1.702, limit: 7.0 })),
+        ("xielu", Box::new(|isa, x| activate::xielu(isa, x, XIELU))),
         ("up", up),
         ("logistic_mul", Box::new(move |isa, x| activate::logistic_mul(isa, x, &of_gate))),
         ("logistic", Box::new(routing::logistic)),
         ("softcap", Box::new(|isa, x| softmax::softcap(isa, x, 30.0))),
         ("exponentials", Box::new(|isa, x| x.copy_from_slice(&softmax::exponentials(isa, x, 5.0, 0.7)))),
     ]
+}
+
+#[test]
+fn xielu_is_its_formula_on_every_instruction_set() {
+    let x: Vec<f32> = (-200..=200).map(|i| i as f32 * 0.05).chain([-1e-7, 1e-7, -80.0, 80.0]).collect();
+    let Xielu { positive, negative, beta, eps } = XIELU;
+    let [positive, negative, beta, eps] = [positive, negative, beta, eps].map(f64::from);
+    for isa in Isa::available() {
+        let mut ours = x.clone();
+        activate::xielu(isa, &mut ours, XIELU);
+        for (&x, &ours) in x.iter().zip(&ours) {
+            let x = f64::from(x);
+            let curved = if x > 0.0 { positive * x * x } else { negative * (x.min(eps).exp_m1() - x) };
+            let expected = curved + beta * x;
+            let error = (f64::from(ours) - expected).abs();
+            assert!(error <= 3e-7 * expected.abs().max(1.0), "{isa:?}: {ours} for {expected} at {x}");
+        }
+    }
 }
 
 #[test]
@@ -96,8 +117,16 @@ fn attended<S: Stored>(isa: Isa) {
     let rows = [7, SPLIT + 9].map(|position| Row { position, blocks: &blocks });
     let queries = random.rows(rows.len() * GROUP, DIM);
     let run = |keys: &[S], queries: &[f32], sinks: Option<&[f32]>, softcap| {
-        let cached =
-            Cached { keys, values: keys, n_kv_heads: 1, head_dim: DIM, window: None, softcap, sinks };
+        let cached = Cached {
+            keys,
+            values: keys,
+            n_kv_heads: 1,
+            head_dim: DIM,
+            value_dim: DIM,
+            window: None,
+            softcap,
+            sinks,
+        };
         let mut scratch = Scratch::default();
         scratch.queries.extend(queries);
         let mut out = vec![0.0; queries.len()];
@@ -136,5 +165,50 @@ fn attention_to_a_nan_is_one() {
         attended::<f32>(isa);
         attended::<f16>(isa);
         attended::<bf16>(isa);
+    }
+}
+
+/// Attention whose values are the first dimensions of its keys, and attention with a copy of them as values.
+fn attended_keys<S: Stored>(isa: Isa) {
+    const DIM: usize = 48;
+    const VALUE_DIM: usize = 32;
+    let mut random = Random::new(37);
+    let n_blocks = SPLIT / BLOCK + 3;
+    let (mut keys, mut values) =
+        (vec![S::default(); n_blocks * BLOCK * DIM], vec![S::default(); n_blocks * BLOCK * DIM]);
+    for (i, row) in random.rows(n_blocks * BLOCK, DIM).chunks(DIM).enumerate() {
+        let first = i / BLOCK * BLOCK * DIM;
+        for (d, &x) in row.iter().enumerate() {
+            keys[first + key_at::<S>(i % BLOCK, d)] = S::narrow(x);
+            values[first + value_at::<S>(i % BLOCK, d, DIM)] = S::narrow(x);
+        }
+    }
+    let blocks: Vec<u32> = (0..n_blocks as u32).rev().collect();
+    let rows = [7, SPLIT + 8, SPLIT + 9, SPLIT + 44].map(|position| Row { position, blocks: &blocks });
+    for group in [1, 3, 16] {
+        let queries: Vec<f32> = random.rows(rows.len() * group, DIM).iter().map(|x| 0.1 * x).collect();
+        let run = |values: &[S], value_dim: usize| {
+            let (keys, sinks, window, softcap) = (&keys[..], None, None, None);
+            let cached =
+                Cached { keys, values, n_kv_heads: 1, head_dim: DIM, value_dim, window, softcap, sinks };
+            let mut scratch = Scratch::default();
+            scratch.queries.extend(&queries);
+            let mut out = vec![0.0; rows.len() * group * value_dim];
+            attend(isa, cached, 0, &rows, &mut scratch, &mut out);
+            out
+        };
+        let (copied, shared) = (run(&values, DIM), run(&[], VALUE_DIM));
+        for (copied, shared) in copied.chunks(DIM).zip(shared.chunks(VALUE_DIM)) {
+            assert_eq!(copied[..VALUE_DIM], *shared, "{}, {group} heads", isa.name());
+        }
+    }
+}
+
+#[test]
+fn values_may_be_dimensions_of_the_keys() {
+    for isa in Isa::available() {
+        attended_keys::<f32>(isa);
+        attended_keys::<f16>(isa);
+        attended_keys::<bf16>(isa);
     }
 }

@@ -27,7 +27,7 @@ impl Cuda {
         let adapted = self.plan.adapted;
         let Some(table) = w.adapters.table().filter(|_| adapted.n_items > 0) else { return Ok(()) };
         let (n_items, n_matrices) = (adapted.n_items, table.n_matrices);
-        let bytes = 4 * n_items * n_matrices * table.most_rank * ITEM_ROWS;
+        let bytes = 4 * n_items * n_matrices * table.max_rank * ITEM_ROWS;
         let hidden = self.slot(Slot::Hidden, bytes)?;
         let (pairs, items) = (table.memory.at(), adapted.items.from(self.numbers()?));
         let launch = |kernel, n_blocks: usize, pointers: [u64; 4], sizes: [usize; 3]| {
@@ -39,10 +39,10 @@ impl Cuda {
             // only after the stream is synchronised.
             unsafe { self.launch(("adapter", kernel), shape, &arguments) }
         };
-        let (shrink, expand) = (table.most_rank.div_ceil(RANKS), table.widest.div_ceil(THREADS as usize));
-        let sizes = [w.k, n_matrices, table.most_rank];
+        let (shrink, expand) = (table.max_rank.div_ceil(RANKS), table.max_outputs.div_ceil(THREADS as usize));
+        let sizes = [w.k, n_matrices, table.max_rank];
         launch("adapter_shrink", shrink, [x.at(), pairs, items, hidden], sizes)?;
-        let sizes = [n_matrices, table.most_rank, ldy];
+        let sizes = [n_matrices, table.max_rank, ldy];
         launch("adapter_expand", expand, [pairs, items, hidden, y], sizes)
     }
 }

@@ -78,7 +78,7 @@ impl Cuda {
         let extra = self.extra.get_mut();
         extra.n_adapters = extra.n_adapters.max(linear.adapters.len());
         if let Some(table) = linear.adapters.table() {
-            extra.ranks = extra.ranks.max(table.n_matrices * table.most_rank);
+            extra.ranks = extra.ranks.max(table.n_matrices * table.max_rank);
         }
         self.forget_recordings();
         (self.arena, self.prepared) = (None, false);

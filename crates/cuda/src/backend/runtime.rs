@@ -12,13 +12,16 @@ use super::{
 };
 use tribunal_model::{
     KvType, Result,
-    backend::Runtime,
+    backend::{Recheck, Runtime},
     sampler::{SampleRequest, SampledToken},
     step::StepLimits,
 };
 
 /// Rows up to which a step's time is that of reading the weights.
 const CHEAP_ROWS: usize = 64;
+
+/// The most bytes of logits, but for a single row, that are copied to the host at a time.
+const LOGITS_AT_ONCE: usize = 16 << 20;
 
 impl Runtime for Cuda {
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<()> {
@@ -66,8 +69,8 @@ impl Runtime for Cuda {
         Ok(())
     }
 
-    fn take_proven(&mut self, proven: bool) {
-        self.gpu = if proven { self.own.proven() } else { self.own.clone() };
+    fn take_kernels(&mut self, recheck: Option<Recheck>) {
+        self.gpu = recheck.map_or_else(|| self.own.clone(), |recheck| self.own.rechecked_by(recheck));
     }
 
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
@@ -102,13 +105,19 @@ impl Runtime for Cuda {
         Ok(rows.iter().map(of_row).collect())
     }
 
-    fn logits(&self) -> Result<Vec<Vec<f32>>> {
-        let Some(logits) = self.logits else { return Ok(Vec::new()) };
+    fn each_logits(&self, visit: &mut dyn FnMut(&[f32])) -> Result<()> {
+        let Some(logits) = self.logits else { return Ok(()) };
         self.here()?;
-        let row = self.config.vocab * 4;
-        let bytes = self.fetch(logits, self.plan.n_wanted * row)?;
-        let floats = |row: &[u8]| row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        Ok(bytes.chunks_exact(row).map(floats).collect())
+        let (row, n_rows) = (self.config.vocab * 4, self.plan.n_wanted);
+        let at_once = (LOGITS_AT_ONCE / row).max(1);
+        for first in (0..n_rows).step_by(at_once) {
+            let bytes = self.fetch(logits + (first * row) as u64, at_once.min(n_rows - first) * row)?;
+            for row in bytes.chunks_exact(row) {
+                let row: Vec<f32> = row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                visit(&row);
+            }
+        }
+        Ok(())
     }
 
     fn cheap_rows(&self) -> usize {

@@ -71,11 +71,18 @@ pub(super) fn by_tma(shape: [usize; 3], k_slice: usize, most_tokens: usize) -> L
     /// reduction.
     const OF_WORK_TILE: usize = 2_000;
     const OF_REDUCTION: usize = 4_000;
+    /// Values of k of a stage; clocks of its products for a token; bytes that the L2 cache gives a
+    /// multiprocessor in a clock. Memory gives less, but the same weights whatever the tile.
+    const STAGE: usize = 64;
+    const OF_TOKEN: usize = 4;
+    const L2_BYTES: usize = 40;
     let [m, n, k] = shape;
     let clocks = |launch: &Launch| {
         let (values, slices) = launch.split.map_or((k, 1), |slices| (k_slice, slices));
         let rounds = (launch.tile.blocks(m, n) * slices).div_ceil(PERSISTENT);
-        let of_work_tile = values.div_ceil(64) * 4 * launch.tile.tokens + OF_WORK_TILE;
+        let Tile { tokens, outputs, .. } = *launch.tile;
+        let of_stage = (OF_TOKEN * tokens).max(2 * STAGE * (tokens + outputs) / L2_BYTES);
+        let of_work_tile = values.div_ceil(STAGE) * of_stage + OF_WORK_TILE;
         rounds * of_work_tile + if launch.reduces { OF_REDUCTION } else { 0 }
     };
     let tiles = tma_tiles().filter(|tile| tile.tokens <= most_tokens && tile.may_be_filled(m));

@@ -117,7 +117,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 }
 
 /// A model of each architecture.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 36] = [
     "llama",
     "smollm2",
     "mistral",
@@ -137,6 +137,23 @@ const NAMES: [&str; 19] = [
     "gemma4-moe",
     "gpt-oss",
     "seed-oss",
+    "deepseek-v2-lite",
+    "deepseek-v2",
+    "deepseek-v3",
+    "glm4-moe-lite",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "granite",
+    "granite-hybrid",
+    "glm4",
+    "exaone4",
+    "phi3",
+    "mixtral",
+    "ministral",
+    "apertus",
+    "cohere",
+    "cohere2",
 ];
 
 #[test]

@@ -395,7 +395,10 @@ fn weights_that_are_not_numbers_leave_no_logits() {
     let ids: Vec<u32> = (0..24).map(|i| 40 + i * 7 % 60).collect();
     let models = ["gemma2", "gemma3", "gemma4-moe", "glm4-moe", "gpt-oss", "hunyuan", "llama", "ministral3"];
     let more = ["qwen2", "qwen3", "qwen3-moe", "qwen3-5", "qwen3-5-moe", "qwen3-next", "smollm2"];
-    for model in models.into_iter().chain(more) {
+    let latent = ["deepseek-v2-lite", "deepseek-v3"];
+    let others = ["apertus", "cohere", "cohere2", "exaone4", "glm4", "granite", "granite-hybrid", "mixtral"];
+    let last = ["ministral", "olmo2", "olmo3", "phi3", "smollm3"];
+    for model in models.into_iter().chain(more).chain(latent).chain(others).chain(last) {
         let clean =
             candle_core::safetensors::load(tiny(model).join("model.safetensors"), &Candle::Cpu).unwrap();
         let folder = folder(model, &config(model));

@@ -238,3 +238,59 @@ fn quantised_tensors_without_settings_are_refused() {
         "{said}"
     );
 }
+
+/// A matrix of 8-bit floats with scales of tiles of 48 by 32, and its numbers as floats.
+fn tiled(shape: &[usize], seed: usize) -> [(Dtype, Vec<usize>, Vec<u8>); 3] {
+    let (n, k) = (shape[0], shape[1]);
+    // Finite numbers of all signs; 0x7f and 0xff are NaN.
+    let codes: Vec<u8> =
+        (0..n * k).map(|i| ((i * 37 + i / k * 11 + seed) % 112 + i % 2 * 128) as u8).collect();
+    let tiles = [n.div_ceil(48), k.div_ceil(32)];
+    let scales: Vec<f32> =
+        (0..tiles[0] * tiles[1]).map(|i| 0.0009 + 0.0003 * ((i + seed) % 5) as f32).collect();
+    let value = |i: usize| {
+        let code = codes[i];
+        let (exponent, mantissa) = (i32::from(code >> 3 & 15), f32::from(code & 7));
+        let size = if exponent == 0 {
+            mantissa / 8.0 / 64.0
+        } else {
+            (1.0 + mantissa / 8.0) * 2_f32.powi(exponent - 7)
+        };
+        let scale = scales[i / k / 48 * tiles[1] + i % k / 32];
+        scale * if code < 128 { size } else { -size }
+    };
+    let values: Vec<f32> = (0..n * k).map(value).collect();
+    let bytes = |floats: &[f32]| floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    [
+        (Dtype::F8_E4M3, shape.to_vec(), codes.clone()),
+        (Dtype::F32, tiles.to_vec(), bytes(&scales)),
+        (Dtype::F32, shape.to_vec(), bytes(&values)),
+    ]
+}
+
+/// DeepSeek's storage: matrices of layers in 8 bits, among them the one whose part is transposed.
+#[test]
+fn latent_attention_in_8_bits_computes_the_same_as_its_numbers_as_floats() {
+    let mut floats = read(&tiny("deepseek-v3").join("model.safetensors"));
+    let mut coded = floats.clone();
+    let is_matrix =
+        |name: &str| name.contains("_proj") && name.ends_with(".weight") && !name.contains("eh_proj");
+    let names: Vec<String> = floats.keys().filter(|name| is_matrix(name)).cloned().collect();
+    for (seed, name) in names.iter().enumerate() {
+        let shape = floats[name].1.clone();
+        if !shape[1].is_multiple_of(32) {
+            continue;
+        }
+        let [codes, scales, values] = tiled(&shape, seed);
+        floats.insert(name.clone(), values);
+        coded.insert(name.clone(), codes);
+        coded.insert(format!("{name}_scale_inv"), scales);
+    }
+    let mut config: Value =
+        serde_json::from_slice(&fs::read(tiny("deepseek-v3").join("config.json")).unwrap()).unwrap();
+    let expected = logits(with_config(&floats, &config).path());
+    config["quantization_config"] = json!({"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+        "weight_block_size": [48, 32]});
+    assert_eq!(logits(with_config(&coded, &config).path()), expected);
+    assert!(coded.contains_key("model.layers.1.self_attn.kv_b_proj.weight_scale_inv"));
+}

@@ -61,9 +61,8 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
 #[test]
 fn an_answer_has_the_same_bits_after_a_prefix_from_a_file() {
     let kinds = [("qwen2", KvType::Bf16), ("qwen2", KvType::F32), ("gemma3", KvType::F16)];
-    let kinds = kinds.into_iter().chain(
-        ["qwen3-moe", "gemma4", "gpt-oss", "qwen3-5", "qwen3-next"].map(|model| (model, KvType::Bf16)),
-    );
+    let others = ["qwen3-moe", "gemma4", "gpt-oss", "qwen3-5", "qwen3-next", "deepseek-v2"];
+    let kinds = kinds.into_iter().chain(others.map(|model| (model, KvType::Bf16)));
     for (model, kv) in kinds {
         let dir = tempfile::tempdir().unwrap();
         let open = || Engine::open(&tiny(model), &Options { kv, ..saving(dir.path(), "tiny") }).unwrap();

@@ -14,7 +14,7 @@ use tribunal_core::random::{SplitMix, shuffle};
 use crate::{
     mqm::{
         Severity,
-        ratings::{self, Marked, Ratings},
+        ratings::{self, RatedError, Ratings},
         typology,
     },
     segment::{
@@ -266,8 +266,8 @@ fn rated_pair(
     Ok(())
 }
 
-fn rated(segment: &Segment, errors: &[Marked]) -> Rated {
-    let to_error = |marked: &Marked| {
+fn rated(segment: &Segment, errors: &[RatedError]) -> Rated {
+    let to_error = |marked: &RatedError| {
         let severity: Severity = marked.severity.parse().ok().filter(|s| *s != Severity::Neutral)?;
         let text = if marked.is_source_error { &segment.source } else { &segment.hypothesis };
         let span = text.chars().skip(marked.start).take(marked.end.saturating_sub(marked.start)).collect();

@@ -140,10 +140,10 @@ impl Limit {
     /// [`setup::Error::Conflict`].
     pub fn check_model(&self, seated: &Model) -> Result<(), setup::Error> {
         let Self::Fitted(calibration, _) = self else { return Ok(()) };
-        let Model { name: model, sha256: here } = seated;
-        match calibration.threshold.iter().find(|fitted| fitted.sha256 != *here) {
+        let Model { name: model, sha256: present } = seated;
+        match calibration.threshold.iter().find(|fitted| fitted.sha256 != *present) {
             Some(fitted) => Err(setup::Error::Conflict(format!(
-                "the calibration for `{}` was fitted with `{}` (sha256 {}), not `{model}` ({here}); hint: fit it again",
+                "the calibration for `{}` was fitted with `{}` (sha256 {}), not `{model}` ({present}); hint: fit it again",
                 fitted.pair, fitted.model, fitted.sha256
             ))),
             None => Ok(()),

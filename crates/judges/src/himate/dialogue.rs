@@ -83,7 +83,7 @@ impl HiMate {
         values["history"] = json!(history);
         let form = self.form(|| answer::opinion_form(&self.prompts))?;
         let chat = self.two_turns(TIER1_SYSTEM, TIER1, values)?;
-        let question = self.question(task, &chat, &form, BUDGET);
+        let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         let (text, opinion) = task.ask(Role::Tier1, stages::DISCUSS, &question, |reply: &Reply| {
             let opinion = answer::read_opinion(&reply.text, self.preset, evaluated)?;
             Ok((reply.text.clone(), opinion))
@@ -97,7 +97,7 @@ impl HiMate {
         values["history"] = json!(history);
         let form = self.form(|| answer::consent_form(&self.prompts))?;
         let chat = self.two_turns(TIER2_SYSTEM, TIER2, values)?;
-        let question = self.question(task, &chat, &form, BUDGET);
+        let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         let (text, agrees) = task.ask(Role::Tier2, stages::DISCUSS, &question, |reply: &Reply| {
             Ok((reply.text.clone(), answer::read_consent(&reply.text, self.preset)?))
         })?;

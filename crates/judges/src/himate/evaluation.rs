@@ -33,7 +33,7 @@ impl HiMate {
     pub(super) fn evaluate(&self, task: &Task) -> Result<Option<Finding>, Error> {
         let chat = self.chat(task.segment, task.subtype)?;
         let form = self.form(|| answer::evaluation_form(&self.prompts))?;
-        let question = self.question(task, &chat, &form, BUDGET);
+        let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         task.ask(Role::Tier2, stages::EVALUATE, &question, |reply| {
             let found = answer::read_evaluation(&reply.text, task.marked(), self.preset)?;
             Ok(found.map(|found| found.weighed(reply)))
@@ -50,7 +50,7 @@ impl HiMate {
         values["information"] = json!(self.information(task.subtype, &found)?);
         let chat = self.two_turns(SYSTEM, LOCATE, &values)?;
         let form = answer::span_form(&self.prompts, task.subtype.is_omission, task.segment)?;
-        let question = self.question(task, &chat, &form, SPAN_BUDGET);
+        let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(SPAN_BUDGET));
         task.ask(Role::Tier2, stages::LOCATE, &question, |reply| {
             Ok(Finding { span: answer::read_span(&reply.text)?, ..found.clone() }.weighed(reply))
         })

@@ -65,7 +65,8 @@ impl HiMate {
         let hypothesis = &task.segment.hypothesis;
         let n_chars = hypothesis.chars().count().max(task.segment.source.chars().count());
         let form = self.form(|| answer::correction_form(&self.prompts, 2 * n_chars + 100))?;
-        let question = self.question(task, &chat, &form, CORRECT_BUDGET.max(n_chars));
+        let question =
+            task.panel.question(&chat, &form, self.max_tokens.unwrap_or(CORRECT_BUDGET.max(n_chars)));
         task.ask(Role::Tier2, stages::CORRECT, &question, |reply| {
             answer::read_correction(&reply.text, hypothesis, self.preset)
         })
@@ -75,7 +76,7 @@ impl HiMate {
     fn compare(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
         let chat = self.comparison_chat(values.clone(), Order::AsGiven)?;
         let form = self.form(|| Ok(ResponseFormat::Choice(LETTERS.map(String::from).to_vec())))?;
-        let question = self.question(task, &chat, &form, COMPARE_BUDGET);
+        let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(COMPARE_BUDGET));
         task.ask(Role::Tier2, stages::COMPARE, &question, |reply: &Reply| {
             let is_confirmed = answer::read_comparison(&reply.text, &self.comparison)?;
             if reply.tokens.is_empty() {

@@ -123,7 +123,7 @@ impl Annotation {
 
     /// An error that another method found, in M-MAD's two severities.
     #[must_use]
-    pub fn of(error: &ErrorSpan) -> Self {
+    pub fn new(error: &ErrorSpan) -> Self {
         let is_non_translation = error.category == NON_TRANSLATION;
         let severity = match error.severity {
             Severity::Critical | Severity::Major => Level::Major,
@@ -179,7 +179,7 @@ pub(super) fn written(annotations: &[Annotation], preset: Preset) -> String {
 pub(super) fn shot_annotations(shot: &Shot, dimension: &Dimension, preset: Preset) -> Vec<Annotation> {
     let is_strict = preset == Preset::Strict;
     let annotations = shot.errors.iter().map(|error| {
-        let annotation = Annotation::of(&ErrorSpan::new(&error.category, &error.span, error.severity));
+        let annotation = Annotation::new(&ErrorSpan::new(&error.category, &error.span, error.severity));
         let says = is_strict || annotation.is_non_translation() || shot.source_lang != "Chinese";
         Annotation { is_source_error: annotation.is_source_error.filter(|_| says), ..annotation }
     });

@@ -1,4 +1,4 @@
-//! Start of M-MAD: annotations by an agent for each dimension with its shots (Figures 11 to 18), by one agent
+//! Stage 1 of M-MAD: annotations by an agent for each dimension with its shots (Figures 11 to 18), by one agent
 //! for all, or by GEMBA-MQM (Table 5). The later stages are in the parent.
 
 use super::{
@@ -43,16 +43,18 @@ const PRINTED_EN_DE_TERMINOLOGY: File = File {
 /// The annotators of Stage 1.
 pub(super) enum Start {
     /// The agents of [`DIMENSIONS`], each with its shots.
-    Agents(Examples),
+    Agents(ShotsByAgent),
     /// One agent for all dimensions, with the shots of all.
-    Coupled(Examples),
+    Coupled(ShotsByAgent),
     Gemba(Box<SingleQuestion>),
 }
 
-/// A list of shots for each agent: for Chinese sources, and for others.
-pub(super) struct Examples {
-    chinese: Vec<Vec<Shot>>,
-    others: Vec<Vec<Shot>>,
+/// A list of shots for each agent.
+pub(super) struct ShotsByAgent {
+    /// For sources in Chinese.
+    zh_en: Vec<Vec<Shot>>,
+    /// For all other sources.
+    default: Vec<Vec<Shot>>,
 }
 
 impl Start {
@@ -67,27 +69,25 @@ impl Start {
         let files = shots_files(settings, options)?;
         let load = |(idx, file)| load(prompts, settings, file, idx % DIMENSIONS.len());
         let loaded: Vec<Vec<Shot>> = files.iter().enumerate().map(load).collect::<Result<_, _>>()?;
-        let (chinese, others) = loaded.split_at(loaded.len().min(DIMENSIONS.len()));
-        let others = if others.is_empty() { chinese } else { others };
+        let (zh_en, default) = loaded.split_at(loaded.len().min(DIMENSIONS.len()));
+        let default = if default.is_empty() { zh_en } else { default };
         if *options.skip == Some(Skipped::Stage1) {
-            return Ok(Self::Coupled(Examples {
-                chinese: vec![union(chinese)],
-                others: vec![union(others)],
-            }));
+            let by_agent = ShotsByAgent { zh_en: vec![union(zh_en)], default: vec![union(default)] };
+            return Ok(Self::Coupled(by_agent));
         }
-        Ok(Self::Agents(Examples { chinese: chinese.to_vec(), others: others.to_vec() }))
+        Ok(Self::Agents(ShotsByAgent { zh_en: zh_en.to_vec(), default: default.to_vec() }))
     }
 
-    /// The shots of one agent for this segment, by its place among the agents.
+    /// The shots of the agent at an index for this segment; none without such an agent.
     pub fn shots(&self, segment: &Segment, idx: usize) -> &[Shot] {
-        let (Self::Agents(examples) | Self::Coupled(examples)) = self else { return &[] };
+        let (Self::Agents(by_agent) | Self::Coupled(by_agent)) = self else { return &[] };
         let is_chinese = segment.src_lang.language() == "zh";
-        let agents = if is_chinese { &examples.chinese } else { &examples.others };
+        let agents = if is_chinese { &by_agent.zh_en } else { &by_agent.default };
         agents.get(idx).map_or(&[], Vec::as_slice)
     }
 }
 
-/// A file of shots; of the authors' kind, the part of one dimension.
+/// The shots of one dimension: those of a file, or their part of the authors' Python file.
 fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Result<Vec<Shot>, setup::Error> {
     match settings.shots.as_ref().filter(|path| path.extension().is_some_and(|e| e == "py")) {
         Some(path) => {
@@ -99,8 +99,8 @@ fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Resu
     }
 }
 
-/// All shots, a segment once with all its marked errors; the shots that the lists share (their last ones)
-/// come last.
+/// The union of the lists: each segment once, with the errors of all dimensions, at the position of its last
+/// occurrence.
 fn union(lists: &[Vec<Shot>]) -> Vec<Shot> {
     let mut all: Vec<Shot> = Vec::new();
     for shot in lists.iter().flatten() {
@@ -124,7 +124,7 @@ pub(super) fn from_gemba(
     segment: &Segment,
 ) -> Result<Vec<Annotation>, Error> {
     let verdict = gemba.judge_unit(panel, &Texts::of(segment))?;
-    Ok(verdict.errors.iter().map(Annotation::of).collect())
+    Ok(verdict.errors.iter().map(Annotation::new).collect())
 }
 
 /// GEMBA-MQM with the user's prompts where there are some for it; it only annotates, so it has no weights.

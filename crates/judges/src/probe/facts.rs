@@ -66,7 +66,7 @@ pub fn source_bytes(source: &str) -> usize {
 impl Facts {
     /// The facts of a segment's translation, which has `n_tokens` tokens.
     #[must_use]
-    pub fn of(n_tokens: usize, segment: &Segment) -> Self {
+    pub fn new(n_tokens: usize, segment: &Segment) -> Self {
         let n = n_tokens.max(1) as f64;
         let bytes = source_bytes(&segment.source) as f64;
         let lengths = [n, n.sqrt(), bytes, bytes.sqrt(), (n / bytes).ln()];
@@ -91,7 +91,7 @@ impl Facts {
 }
 
 fn of_marks(segment: &Segment) -> [f64; 4] {
-    let (source, target) = (marks::Marks::of(&segment.source), marks::Marks::of(&segment.hypothesis));
+    let (source, target) = (marks::Marks::new(&segment.source), marks::Marks::new(&segment.hypothesis));
     let differ =
         |source: usize, target: usize| [source.saturating_sub(target), target.saturating_sub(source)];
     let [sentences, clauses] =
@@ -155,7 +155,8 @@ mod tests {
     use super::*;
 
     fn check(pair: (&str, &str), source: &str, hypothesis: &str, n_tokens: usize, expected: &[(&str, f64)]) {
-        let facts: BTreeMap<String, f64> = Facts::of(n_tokens, &translation(pair, source, hypothesis)).into();
+        let facts: BTreeMap<String, f64> =
+            Facts::new(n_tokens, &translation(pair, source, hypothesis)).into();
         for (name, expected) in expected {
             assert!((facts[*name] - expected).abs() < 1e-12, "{name}: {}, not {expected}", facts[*name]);
         }

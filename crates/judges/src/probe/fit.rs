@@ -193,7 +193,7 @@ impl Readout {
     ///
     /// # Errors
     /// When it was not read by a probe of three maps.
-    pub fn of(read: &Scored, segment: &Segment) -> Result<Self, Error> {
+    pub fn new(read: &Scored, segment: &Segment) -> Result<Self, Error> {
         let broken = || Error::Failed("the model gave no reading of the translation".into());
         let reading = read.reading.as_ref().ok_or_else(broken)?;
         let values = reading.values.iter().map(|values| values[..].try_into().ok());
@@ -204,7 +204,7 @@ impl Readout {
         Ok(Self {
             // Without the space in front.
             ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
-            facts: Facts::of(values.len(), segment),
+            facts: Facts::new(values.len(), segment),
             values,
         })
     }
@@ -482,11 +482,11 @@ mod tests {
     fn a_score_is_linear_in_what_was_seen_and_never_positive() {
         let values = [[0.2, 0.1, 1.0], [0.4, 0.3, 0.0], [0.0; 3], [0.0; 3]];
         let yes = translation(("en", "de"), "Yes", "Ja");
-        let seen = Readout::of(&read(&values), &yes).unwrap();
+        let seen = Readout::new(&read(&values), &yes).unwrap();
         // -3 + mean 0.25 + half of 3 bytes
         assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 1.5)).abs() < 1e-12);
         assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 1.5)).abs() < 1e-12);
-        let good = Readout::of(&read(&[[0.0, 0.0, 90.0]]), &yes).unwrap();
+        let good = Readout::new(&read(&[[0.0, 0.0, 90.0]]), &yes).unwrap();
         assert_eq!(fit().score(&good, "en-de").to_bits(), 0f64.to_bits());
         assert_eq!(format!("{:?}", ["en-de", "ja-en"].map(|pair| fit().major_from(pair))), "[0.5, 0.7]");
         let chances = fit().chances(&seen);
@@ -578,7 +578,7 @@ mod tests {
     #[test]
     fn a_model_without_a_probe_is_an_error() {
         let yes = translation(("en", "de"), "Yes", "Ja");
-        assert!(Readout::of(&Scored { reading: None, ..read(&[[0.0; 3]]) }, &yes).is_err());
-        assert!(Readout::of(&read(&[]), &yes).is_err());
+        assert!(Readout::new(&Scored { reading: None, ..read(&[[0.0; 3]]) }, &yes).is_err());
+        assert!(Readout::new(&read(&[]), &yes).is_err());
     }
 }

@@ -13,7 +13,7 @@ pub struct Marks {
 impl Marks {
     /// The marks of a text in any script.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         let mut found = Self::default();
         let mut in_sentence = false;
         let mut characters = text.chars().peekable();
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn marks_are_counted_in_any_script() {
         let check = |text: &str, sentences: usize, clauses: usize| {
-            assert_eq!(Marks::of(text), Marks { sentences, clauses }, "{text}");
+            assert_eq!(Marks::new(text), Marks { sentences, clauses }, "{text}");
         };
         check("He came, saw, and won. Really?! Yes...", 3, 2);
         check("Er kam um 10:30 Uhr, mit 3,5 kg", 1, 1);

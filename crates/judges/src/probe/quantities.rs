@@ -59,14 +59,14 @@ pub struct Lacking {
 /// Languages are two-letter codes; for languages that are not in the table only digits are compared.
 #[must_use]
 pub fn lacking([source, source_lang]: [&str; 2], [target, target_lang]: [&str; 2]) -> [Lacking; 2] {
-    let (source, target) = (Quantities::of(source, source_lang), Quantities::of(target, target_lang));
+    let (source, target) = (Quantities::new(source, source_lang), Quantities::new(target, target_lang));
     // Number words of a language that is not in the table are not recognised.
     let words_count = [source_lang, target_lang].into_iter().all(words::knows_numbers);
     [source.lacked_by(&target, words_count), target.lacked_by(&source, words_count)]
 }
 
 impl Quantities {
-    fn of(text: &str, language: &str) -> Self {
+    fn new(text: &str, language: &str) -> Self {
         let text = ComposingNormalizerBorrowed::new_nfkc().normalize(text);
         let mut found =
             Self { has_magnitudes: words::may_have_magnitudes(&text, language), ..Self::default() };

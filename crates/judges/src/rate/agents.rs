@@ -283,7 +283,7 @@ impl Session<'_> {
             self.compare_once(round, &notes, &order.put(&self.segment.hypothesis, &anchor.text), order)
         })?;
         let [(first, _), (second, _)] = &answers;
-        let scenario = Scenario::of(*first, *second);
+        let scenario = Scenario::between(*first, *second);
         let suggested = scenario.calibrate(tentative, anchor.score);
         self.compared.push(halves(tentative));
         Ok(json!({

@@ -110,7 +110,7 @@ pub fn halves(score: f64) -> i64 {
 impl Scenario {
     /// The five scenarios of Appendix B.
     #[must_use]
-    pub fn of(first: Outcome, second: Outcome) -> Self {
+    pub fn between(first: Outcome, second: Outcome) -> Self {
         use Outcome::{Lose, Tie, Win};
         match (first, second) {
             (Win, Win) => Self::CandidateWins,
@@ -167,8 +167,8 @@ mod tests {
         use Outcome::{Lose, Tie, Win};
         let mut table = String::new();
         for (first, second) in [(Win, Win), (Tie, Win), (Tie, Tie), (Lose, Win), (Lose, Tie), (Lose, Lose)] {
-            let scenario = Scenario::of(first, second);
-            assert_eq!(scenario, Scenario::of(second, first), "the orders are equal");
+            let scenario = Scenario::between(first, second);
+            assert_eq!(scenario, Scenario::between(second, first), "the orders are equal");
             for tentative in [1.0, 2.0, 3.0] {
                 let moved = scenario.calibrate(tentative, 2.0);
                 writeln!(table, "{scenario:?} {tentative} -> {moved} {}", advice(tentative, moved)).unwrap();

@@ -5,7 +5,7 @@ use std::{io::Write, sync::Arc};
 use tribunal_core::llm::Sampling;
 use tribunal_judges::{Built, Panel, Preset, Role, Settings};
 
-use tribunal_testing::{self, Halves, Moody, STRICT_ANSWER, Script, document, judged};
+use tribunal_testing::{self, Halves, STRICT_ANSWER, Script, SeededAnswers, document, judged};
 
 fn judge(request: &str) -> Built {
     tribunal_testing::judge(request, &Settings::default())
@@ -13,7 +13,8 @@ fn judge(request: &str) -> Built {
 
 #[test]
 fn expected_scores() {
-    let model = Arc::new(Moody { answers: vec![r#"{"score": 80}"#.into()], ..Moody::default() });
+    let model =
+        Arc::new(SeededAnswers { answers: vec![r#"{"score": 80}"#.into()], ..SeededAnswers::default() });
     let panel = Panel::new(model.clone(), Sampling::default());
     let (mut verdicts, calls) = judged(&judge("gemba-da:score=expected"), &panel, &document()[..1]);
     let verdict = verdicts.remove(0).unwrap();
@@ -29,7 +30,7 @@ fn expected_scores() {
     assert_eq!(judge("gemba-da:score=expected").signature().method.get("score"), Some("expected"));
 
     // The answer of -SQM is a bare number.
-    let model = Arc::new(Moody { answers: vec!["80".into()], ..Moody::default() });
+    let model = Arc::new(SeededAnswers { answers: vec!["80".into()], ..SeededAnswers::default() });
     let panel = Panel::new(model.clone(), Sampling::default());
     let verdict = judged(&judge("gemba-sqm:score=expected"), &panel, &document()[..1]).0.remove(0).unwrap();
     assert!((verdict.score - 60.0).abs() < 1e-9, "half of 40, half of 80: {}", verdict.score);
@@ -49,7 +50,7 @@ fn expected_scores() {
         ],
     ));
     let evaluation = r#"{"score": 3, "confidence": 0.9, "rationale": "", "error_spans": [], "suspected_knowledge_gaps": []}"#;
-    let evaluator = Arc::new(Moody { answers: vec![evaluation.into()], ..Moody::default() });
+    let evaluator = Arc::new(SeededAnswers { answers: vec![evaluation.into()], ..SeededAnswers::default() });
     let panel = Panel::new(core.clone(), Sampling::default()).assign(Role::Evaluator, evaluator.clone());
     let verdict = judged(&judge("rate:expected=on"), &panel, &document()[..1]).0.remove(0).unwrap();
     assert_eq!(verdict.score.to_bits(), 2.5f64.to_bits());
@@ -77,7 +78,8 @@ fn the_quality_score_behind_the_errors() {
         ("gmicl:score=expected-da", &drawn),
         ("gemba-mqm:form=json,da=on,score=expected", &strict),
     ] {
-        let model = Arc::new(Moody { answers: vec![STRICT_ANSWER.into()], ..Moody::default() });
+        let model =
+            Arc::new(SeededAnswers { answers: vec![STRICT_ANSWER.into()], ..SeededAnswers::default() });
         let panel = Panel::new(model.clone(), Sampling::default());
         let judge = tribunal_testing::judge(request, settings);
         assert_eq!((judge.calls().least, judge.calls().most), (1, 2));

@@ -18,7 +18,7 @@ fn with_references() -> Settings {
     Settings { has_references: true, ..Settings::default() }
 }
 
-/// As many outputs as turns have spaces, from 0 on.
+/// One output: a quarter of the length of the translation.
 fn panel() -> Panel {
     Panel::new(
         Arc::new(Outputs(|chat| vec![chat.messages()[1].content.len() as f64 / 4.0])),
@@ -39,10 +39,15 @@ fn remedy_asks_as_its_code_does() {
     let chat = asked(&judge("remedy", &with_references()), &referenced());
     assert!(chat.tokenized_as_text);
     let turns: Vec<&str> = chat.messages().iter().map(|turn| turn.content.as_str()).collect();
-    insta::assert_snapshot!(turns.join("\n---\n"), @"");
+    let with_reference = "Translate the following English text into natural, fluent German sentence while preserving \
+                          the original meaning. You are also given a translation template.\n\
+                          English:He went to the bank.\nTemplate:Er ging auf die Bank zu.\nGerman:";
+    assert_eq!(turns, [with_reference, "Er ging."]);
     let settings = with_references();
     let chat = asked(&judge("remedy:reference=off", &settings), &referenced());
-    insta::assert_snapshot!(chat.messages()[0].content, @"");
+    let without = "Translate the following English text into natural, fluent German sentence while preserving the \
+                   original meaning:\nEnglish:He went to the bank.\nGerman:";
+    assert_eq!(chat.messages()[0].content, without);
     let croatian = Segment { tgt_lang: Lang::parse("hr").unwrap(), ..referenced() };
     let chat = asked(&judge("remedy:reference=off", &settings), &croatian);
     assert!(chat.messages()[0].content.ends_with("\ncroatian:"));

@@ -5,7 +5,7 @@ use std::{fmt::Write, sync::Arc};
 use tribunal_core::llm::Sampling;
 use tribunal_judges::{Built, Panel, Settings, Verdict};
 
-use tribunal_testing::{self, Moody, Preview as _, document, judged};
+use tribunal_testing::{self, Preview as _, SeededAnswers, document, judged};
 
 fn judge(request: &str) -> Built {
     tribunal_testing::judge(request, &Settings::default())
@@ -47,7 +47,7 @@ fn samples_are_runs_at_the_seeds_that_follow() {
     ];
     let sampling = Sampling { temperature: 0.7, seed: 4, ..Sampling::default() };
     let verdict = |n: usize, seed: u64| {
-        let model = Arc::new(Moody { answers: answers.clone(), ..Moody::default() });
+        let model = Arc::new(SeededAnswers { answers: answers.clone(), ..SeededAnswers::default() });
         let panel = Panel::new(model, Sampling { seed, ..sampling.clone() });
         let judge = judge("fsp:shots=0").sampled(n, &sampling).unwrap();
         let (mut verdicts, calls) = judged(&judge, &panel, &document()[..1]);
@@ -89,7 +89,7 @@ fn every_span_has_a_confidence() {
         ("eaprompt:steps=1", r#"{"major": [{"span": "Bank", "category": "mistranslation"}], "minor": []}"#),
         ("rubric-mqm", r#"{"errors": [{"category": "mistranslation", "span": "Bank", "severity": 3}]}"#),
     ] {
-        let model = Arc::new(Moody { answers: vec![answer.into()], ..Moody::default() });
+        let model = Arc::new(SeededAnswers { answers: vec![answer.into()], ..SeededAnswers::default() });
         let verdict =
             judged(&judge(request), &Panel::new(model, Sampling::default()), &document()[..1]).0.remove(0);
         let confidence = verdict.unwrap().errors[0].confidence.unwrap();

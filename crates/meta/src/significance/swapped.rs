@@ -1,6 +1,6 @@
 //! PERM-BOTH for rank correlations over all scores at once. The scores of both metrics are sorted together
-//! before the first resample; a swap moves a score from one metric to the other, never in that order, so no
-//! resample sorts. The results are those of [`perm_both`](super::permutation::perm_both), draw by draw.
+//! before the first resample; a swap moves a score from one metric to the other without changing that order, so
+//! no resample sorts. Each draw equals that of [`perm_both`](super::permutation::perm_both) up to rounding.
 
 use super::super::correlation::ranks;
 use super::super::pairs::by_value;
@@ -42,11 +42,11 @@ pub fn perm_both_ranks(
     Some(Comparison::new(delta, null))
 }
 
-/// The terms of the raters' scores; no swap changes them.
+/// Terms of the gold scores, which no swap changes.
 struct Gold {
     /// Ranks less their mean.
     ranks: Vec<f64>,
-    /// Dense rank from 0: equal scores share a class.
+    /// Dense ranks from 0: equal scores share a class.
     classes: Vec<usize>,
     n_classes: usize,
     tied_pairs: u64,
@@ -74,11 +74,11 @@ fn pairs_of(n: u64) -> u64 {
     n * n.saturating_sub(1) / 2
 }
 
-/// The scores of two metrics in one order.
+/// The cells of both metrics, sorted together by score.
 struct Merged {
-    /// Twice the cell, plus one for the second metric; by score.
+    /// For each score, lowest first: twice its cell, plus one for the second metric.
     order: Vec<usize>,
-    /// The end of each run of equal scores.
+    /// The end of each run of equal scores in `order`.
     ends: Vec<usize>,
 }
 
@@ -98,7 +98,7 @@ impl Merged {
         Self { order, ends }
     }
 
-    /// Cells and sides (0 or 1, after the swaps) of each run of equal scores, lowest first.
+    /// For each run of equal scores, lowest first: its cells, each with its metric after the swaps (0 or 1).
     fn runs<'a>(&'a self, swapped: &'a [bool]) -> impl Iterator<Item = impl Iterator<Item = (usize, usize)>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(move |(start, end)| {

@@ -8,7 +8,7 @@ use tribunal_core::random::SplitMix;
 
 use super::rated::Rated;
 use crate::baselines::{CONSTANT, LENGTH, RANDOM};
-use crate::mqm::ratings::{Marked, Ratings};
+use crate::mqm::ratings::{RatedError, Ratings};
 use crate::units::Unit;
 use crate::verdicts::{JudgedError, Verdict};
 
@@ -31,7 +31,7 @@ pub fn marks(
     lp: &str,
     seed: u64,
 ) -> Vec<Marks> {
-    let rated: Vec<(&String, usize, &String, Vec<&Marked>)> = outputs
+    let rated: Vec<(&String, usize, &String, Vec<&RatedError>)> = outputs
         .iter()
         .flat_map(|(system, texts)| texts.iter().enumerate().map(move |(seg, text)| (system, seg, text)))
         .filter_map(|(system, seg, text)| {
@@ -40,7 +40,7 @@ pub fn marks(
             Some((system, seg, text, placed.collect()))
         })
         .collect();
-    let all: Vec<&Marked> = rated.iter().flat_map(|(.., errors)| errors.iter().copied()).collect();
+    let all: Vec<&RatedError> = rated.iter().flat_map(|(.., errors)| errors.iter().copied()).collect();
     let Some(severity) = most_frequent(&all) else { return Vec::new() };
     let n_characters: usize = rated.iter().map(|(_, _, text, _)| text.chars().count()).sum();
     let n_marked: usize = all.iter().map(|error| error.end - error.start).sum();
@@ -56,7 +56,7 @@ pub fn marks(
             }
             _ => {
                 let (.., drawn) = &rated[random.below(rated.len())];
-                let place = |error: &&Marked| {
+                let place = |error: &&RatedError| {
                     let length = error.end - error.start;
                     let start = random.below(n.saturating_sub(length) + 1);
                     (start, start + length, error.severity.clone())
@@ -82,7 +82,7 @@ pub fn marks(
     [LENGTH, RANDOM, CONSTANT].into_iter().map(&mut marked).collect()
 }
 
-fn most_frequent(errors: &[&Marked]) -> Option<String> {
+fn most_frequent(errors: &[&RatedError]) -> Option<String> {
     let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
     for error in errors {
         *counts.entry(&error.severity).or_default() += 1;
@@ -128,9 +128,9 @@ fn verdict(
 mod tests {
     use super::*;
 
-    fn marked(start: usize, end: usize) -> Marked {
+    fn marked(start: usize, end: usize) -> RatedError {
         let (category, severity) = (String::new(), "Major".to_owned());
-        Marked { start, end, category, severity, score: None, is_source_error: false }
+        RatedError { start, end, category, severity, score: None, is_source_error: false }
     }
 
     #[test]

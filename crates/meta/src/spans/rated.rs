@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Span, severity};
-use crate::mqm::ratings::{Marked, Ratings};
+use crate::mqm::ratings::{RatedError, Ratings};
 use crate::units::Unit;
 use crate::verdicts::Verdict;
 
@@ -56,7 +56,7 @@ impl Rated {
 
     /// The errors that the first rater of a segment marked there; `None` if it is not rated.
     #[must_use]
-    pub fn errors_of<'a>(ratings: &'a [Ratings], system: &str, seg: usize) -> Option<&'a [Marked]> {
+    pub fn errors_of<'a>(ratings: &'a [Ratings], system: &str, seg: usize) -> Option<&'a [RatedError]> {
         ratings.iter().find_map(|rater| rater.get(system)?.get(seg)?.as_deref())
     }
 
@@ -79,7 +79,7 @@ fn part(starts: &[usize], idx: usize) -> Range<usize> {
     starts[idx]..starts.get(idx + 1).copied().unwrap_or(usize::MAX)
 }
 
-fn shifted(error: &Marked, by: usize) -> Span {
+fn shifted(error: &RatedError, by: usize) -> Span {
     Span {
         start: error.start + by,
         end: error.end + by,

@@ -275,15 +275,15 @@ pub fn means(reports: &[&SpanReport]) -> Vec<SpanMeans> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mqm::ratings::Marked;
+    use crate::mqm::ratings::RatedError;
 
     fn verdict(value: serde_json::Value) -> Verdict {
         serde_json::from_value(value).unwrap()
     }
 
-    fn gold(start: usize, end: usize) -> Marked {
+    fn gold(start: usize, end: usize) -> RatedError {
         let (category, severity) = ("x".into(), "minor".into());
-        Marked { start, end, category, severity, score: Some(1.0), is_source_error: false }
+        RatedError { start, end, category, severity, score: Some(1.0), is_source_error: false }
     }
 
     #[test]

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 12;
 pub enum AttentionKind {
     /// All earlier keys.
     Full,
-    /// The last keys only.
+    /// The last keys only, or all of them with another rope.
     Sliding,
 }
 
@@ -29,13 +29,71 @@ pub struct Attention {
     pub window: Option<usize>,
     /// The keys' projection also gives the values, before norm and rotation (full layers of some Gemma 4).
     pub values_are_keys: bool,
+    /// Keys and values are projections of one compressed row, which is cached in their place.
+    pub latent: Option<Latent>,
+}
+
+/// Multi-head latent attention: all heads share one cached row, `rank` compressed values and behind them
+/// `rotary_dim` rotated ones. The projection of keys is absorbed into the queries and that of values into the
+/// output, so that heads attend to the cached row itself: it is a key of `rank + rotary_dim` values
+/// ([`Attention::head_dim`]), and its first `rank` values are the value.
+///
+/// Source: DeepSeek-AI (2024), DeepSeek-V2, section 2.1 and appendix C.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latent {
+    /// Compressed values of a row.
+    pub rank: usize,
+    /// Compressed values of a token's queries; `None` where they are projected directly.
+    pub query_rank: Option<usize>,
+    /// Values of a head's query and key that are not rotated.
+    pub plain_dim: usize,
+    /// Values of a head's output.
+    pub value_dim: usize,
+    /// Rotated pairs are neighbours, in place of halves.
+    pub is_interleaved: bool,
+    /// That of the norms of compressed rows.
+    pub norm_eps: f64,
+}
+
+/// The row of a checkpoint whose rotated pairs are neighbours that holds row `row` of queries or keys.
+pub(crate) fn neighbouring_row(row: usize, head_dim: usize, rotary_dim: usize) -> usize {
+    let (head, at) = (row / head_dim, row % head_dim);
+    if at >= rotary_dim {
+        return row;
+    }
+    let (half, i) = (at / (rotary_dim / 2), at % (rotary_dim / 2));
+    head * head_dim + 2 * i + half
 }
 
 impl Attention {
+    /// This attention with a rope that rotates nothing.
+    #[must_use]
+    pub fn unrotated(&self) -> Self {
+        Self { rope: Rope { scaling: Scaling::Unrotated, ..self.rope.clone() }, ..self.clone() }
+    }
+
     /// Numbers that one token adds to a layer's cache: keys and values.
     #[must_use]
     pub fn cached(&self) -> usize {
-        2 * self.kv_width()
+        if self.latent.is_some() { self.head_dim } else { 2 * self.kv_width() }
+    }
+
+    /// Values of a head's query as it is projected.
+    #[must_use]
+    pub fn query_dim(&self) -> usize {
+        self.latent.as_ref().map_or(self.head_dim, |latent| latent.plain_dim + self.rotary_dim)
+    }
+
+    /// Values of a head that are attended to: the first ones of a compressed row are expanded after that.
+    #[must_use]
+    pub fn attended_dim(&self) -> usize {
+        self.latent.as_ref().map_or(self.head_dim, |latent| latent.rank)
+    }
+
+    /// Values of a head's output.
+    #[must_use]
+    pub fn output_dim(&self) -> usize {
+        self.latent.as_ref().map_or(self.head_dim, |latent| latent.value_dim)
     }
 
     /// Width of a token's keys, or of its values.
@@ -122,6 +180,7 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
     for attention in config.attentions() {
         let Attention { head_dim, n_kv_heads, rotary_dim, .. } = *attention;
+        attention.latent.as_ref().map_or(Ok(()), |latent| check_latent(path, latent))?;
         for (key, size) in [("number of kv heads", n_kv_heads), ("head size", head_dim)] {
             if size == 0 || size > MOST {
                 return bad(key, format!("is {size}; a number from 1 to {MOST} was expected"));
@@ -137,14 +196,30 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
             let reason = format!("is {rotary_dim} of a head's {head_dim}; an even number was expected");
             return bad("number of values that are rotated", reason);
         }
-        if let Scaling::Factors(by) = &attention.rope.scaling
-            && by.len() != rotary_dim / 2
-        {
+        let divisors = match &attention.rope.scaling {
+            Scaling::Factors(by) => Some(("rope_freqs.weight", by)),
+            Scaling::Long { short, .. } => Some(("short_factor", short)),
+            _ => None,
+        };
+        if let Some((key, by)) = divisors.filter(|(_, by)| by.len() != rotary_dim / 2) {
             let (n, expected) = (by.len(), rotary_dim / 2);
-            return bad(
-                "rope_freqs.weight",
-                format!("has {n} values; one for each of {expected} was expected"),
-            );
+            return bad(key, format!("has {n} values; one for each of {expected} was expected"));
+        }
+    }
+    Ok(())
+}
+
+fn check_latent(path: &str, latent: &Latent) -> Result<(), Error> {
+    let query_rank = latent.query_rank.unwrap_or(16);
+    for (key, size, unit) in [
+        ("rank of keys and values", latent.rank, 16),
+        ("rank of queries", query_rank, 1),
+        ("head size of keys without positions", latent.plain_dim, 1),
+        ("head size of values", latent.value_dim, 1),
+    ] {
+        if size == 0 || size > MOST || !size.is_multiple_of(unit) {
+            let reason = format!("is {size}; a multiple of {unit} up to {MOST} was expected");
+            return Err(Error::Config { path: path.into(), key: key.into(), reason });
         }
     }
     Ok(())

@@ -39,7 +39,7 @@ pub struct SharedExpert {
 /// The choice of a row's experts, and their weights.
 ///
 /// Logits become scores by [`Routing::scoring`]. Of `n_groups` groups of neighbouring experts, the
-/// `top_groups` with the largest sums of their two largest scores remain, and of their experts the `top_k`
+/// `top_groups` with the largest sums of their `best_of_group` largest scores remain, and of their experts the `top_k`
 /// with the largest scores; of equal ones the lower numbers. With a correction bias the choice is made by
 /// score plus bias; weights are the scores alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +55,8 @@ pub struct Routing {
     pub n_groups: usize,
     /// Groups that a row's experts are taken from.
     pub top_groups: usize,
+    /// Scores of a group that it is chosen by: one (DeepSeek-V2) or two.
+    pub best_of_group: usize,
     /// The weights are divided by their sum plus this number; `None` where they are the scores themselves.
     pub normalised: Option<f32>,
     /// The weights are multiplied by this.
@@ -86,6 +88,7 @@ impl Routing {
             has_bias: false,
             n_groups: 1,
             top_groups: 1,
+            best_of_group: 2,
             normalised,
             scale: 1.0,
             logit_bias: false,

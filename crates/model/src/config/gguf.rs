@@ -1,5 +1,5 @@
-//! [`Config`] from GGUF metadata: the readers that families share. It reads no tensor. An unsupported setting
-//! is rejected by name.
+//! [`Config`] from GGUF metadata: the readers that families share. Tensors are read elsewhere. An unsupported
+//! setting is rejected by name.
 
 use super::{Attention, Config, Rope, Scaling, ScoreHead, Windows};
 use crate::{
@@ -15,6 +15,9 @@ pub(crate) mod tensors;
 
 pub use crate::gguf::{Metadata, whole};
 pub(crate) use experts::Gating;
+
+/// The epsilon of centred norms; written and not read in other families.
+const CENTRED_EPSILON: &str = "attention.layer_norm_epsilon";
 
 /// The GGUF files of one family.
 pub(crate) struct Schema {
@@ -52,19 +55,18 @@ impl Schema {
     pub fn read(&self, path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<Config, Error> {
         let reader = Reader { path, metadata, prefix: self.architecture, schema: self, tensors };
         reader.check_keys()?;
-        let eos = metadata.get("tokenizer.ggml.eos_token_id").and_then(whole);
-        let stop_ids = eos.map(|id| id as u32).into_iter().collect();
+        let stop_ids = reader.eos()?.into_iter().collect();
         let (vocab, score_head) = (tensors.vocab, reader.score_head()?);
         let tied = score_head.is_none() && tensors.tied;
         super::check(path, Config { vocab, tied, score_head, stop_ids, ..(self.config)(&reader)? })
     }
 }
 
-/// Settings of a model that only its tensors show.
+/// Settings that follow from a model's tensors.
 pub(crate) struct Tensors {
     /// Rows of the embedding matrix.
     pub vocab: usize,
-    /// The model has no output matrix of its own.
+    /// The embedding matrix is also the output matrix.
     pub tied: bool,
     /// Heads of the first layer have norms, and its queries have biases.
     pub has_head_norms: bool,
@@ -106,11 +108,26 @@ impl Reader<'_> {
             full,
             sliding,
             slides: windows.slides,
-            norm_eps: self.number("attention.layer_norm_rms_epsilon")?,
+            norm_eps: match self.optional(CENTRED_EPSILON)?.filter(|_| self.schema.reads(CENTRED_EPSILON)) {
+                Some(epsilon) => epsilon,
+                None => self.number("attention.layer_norm_rms_epsilon")?,
+            },
             attention_scale: self.attention_scale(head_dim)?,
             embedding_scale: self.embedding_scale(None)?,
             context: self.size("context_length")?,
             ..Config::default()
+        })
+    }
+
+    /// The id of the end of a text.
+    fn eos(&self) -> Result<Option<u32>, Error> {
+        let key = "tokenizer.ggml.eos_token_id";
+        let Some(value) = self.metadata.get(key) else { return Ok(None) };
+        let id = whole(value).filter(|id| *id < self.tensors.vocab).and_then(|id| u32::try_from(id).ok());
+        id.map(Some).ok_or_else(|| Error::Config {
+            path: self.path.into(),
+            key: key.into(),
+            reason: format!("is `{}`, not a token id below {}", in_words(value), self.tensors.vocab),
         })
     }
 
@@ -122,11 +139,16 @@ impl Reader<'_> {
         match self.optional_size(key)? {
             None | Some(0) => Ok(None),
             Some(RANK) => {
-                let labels = match self.value("classifier.output_labels") {
-                    Some(Value::Array(labels)) => labels.len(),
-                    _ => 1,
+                let labels = "classifier.output_labels";
+                let n_outputs = match self.value(labels) {
+                    None => 1,
+                    Some(Value::Array(names)) => names.len(),
+                    Some(other) => {
+                        return Err(self.bad(labels, format!("is `{}`, not a list", in_words(other))));
+                    }
                 };
-                Ok(Some(ScoreHead { n_outputs: labels, padding: None }))
+                super::limited(self.path, labels, n_outputs, super::MAX_OUTPUTS)?;
+                Ok(Some(ScoreHead { n_outputs, padding: None }))
             }
             Some(other) => {
                 Err(self.bad(key, format!("is {other}, which is not supported; {RANK} (rank) is")))
@@ -137,7 +159,7 @@ impl Reader<'_> {
     /// Layers of the decoder. Layers that predict further tokens are counted among the file's.
     pub fn n_layers(&self) -> Result<usize, Error> {
         let n_blocks = self.size("block_count")?.saturating_sub(self.n_predicting()?);
-        super::layers(self.path, "block_count", n_blocks)
+        super::limited(self.path, "block_count", n_blocks, super::MAX_LAYERS)
     }
 
     /// Heads of keys and values of full and of sliding layers.
@@ -170,9 +192,11 @@ impl Reader<'_> {
         Ok([full.or(sliding), sliding.or(full)].map(|kv_heads| kv_heads.unwrap_or(n_heads)))
     }
 
-    /// Values of a head that are rotated. Heads of values are as wide as those of keys.
+    /// Values of a head that are rotated. Heads of values are as wide as those of keys, but for latent attention.
     fn rotary_dim(&self, head_dim: usize) -> Result<usize, Error> {
-        self.check_width("attention.value_length", head_dim)?;
+        if self.value("attention.kv_lora_rank").is_none() {
+            self.check_width("attention.value_length", head_dim)?;
+        }
         if self.schema.rotates_in_part {
             return Ok(self.optional_size("rope.dimension_count")?.unwrap_or(head_dim));
         }
@@ -228,7 +252,7 @@ impl Reader<'_> {
     }
 
     /// Layers that slide over a window of this size: those that the file lists, else all but each `period`-th
-    /// (none of them for 0). Without a `period`, the file has to list them.
+    /// (all of them for 0). Without a `period`, the file has to list them.
     pub fn windows(&self, size: Option<usize>, period: Option<usize>) -> Result<Windows, Error> {
         let (key, n_layers) = ("attention.sliding_window_pattern", self.n_layers()?);
         if size.is_none() {
@@ -245,10 +269,12 @@ impl Reader<'_> {
         Ok(Windows { size, slides })
     }
 
-    fn value(&self, key: &str) -> Option<&Value> {
+    /// The value of a key of the architecture.
+    pub fn value(&self, key: &str) -> Option<&Value> {
         self.metadata.get(&format!("{}.{key}", self.prefix))
     }
 
+    /// The error of a key of the architecture.
     pub fn bad(&self, key: &str, reason: impl Into<String>) -> Error {
         let key = shown(&format!("{}.{key}", self.prefix));
         Error::Config { path: self.path.into(), key, reason: reason.into() }
@@ -283,21 +309,24 @@ impl Reader<'_> {
         size.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a whole number", in_words(value))))
     }
 
+    /// A size that the file must have; the same in all layers.
     pub fn size(&self, key: &str) -> Result<usize, Error> {
         self.optional_size(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
+    /// A finite number; `None` where the file does not have the key.
     pub fn optional(&self, key: &str) -> Result<Option<f64>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let finite = number(value).filter(|number| number.is_finite());
         finite.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a number", in_words(value))))
     }
 
+    /// A finite number that the file must have.
     pub fn number(&self, key: &str) -> Result<f64, Error> {
         self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
-    /// The factor of scores, where it follows from this width if the file has none.
+    /// The factor of attention scores: the file's, or else one over the root of `width`.
     pub fn attention_scale(&self, width: usize) -> Result<f32, Error> {
         let scale = self.optional("attention.scale")?.filter(|scale| *scale != 0.0);
         Ok(scale.unwrap_or_else(|| (width as f64).powf(-0.5)) as f32)
@@ -326,7 +355,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The factor of embeddings, where the family's is `default`.
+    /// The factor of embeddings: the file's, which must be about the family's `default` where it has one.
     pub fn embedding_scale(&self, default: Option<f32>) -> Result<Option<f32>, Error> {
         let key = "embedding_scale";
         let Some(scale) = self.optional(key)?.filter(|scale| *scale != 0.0) else { return Ok(default) };
@@ -345,10 +374,75 @@ fn same(a: f64, b: f64) -> bool {
     a.total_cmp(&b).is_eq()
 }
 
-/// A value of true or false, which some writers write as a number.
+/// A truth value, also one that is written as 0 or 1.
 fn truth(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(value) => Some(*value),
         value => whole(value).filter(|n| *n < 2).map(|n| n == 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LLAMA: Schema = Schema { architecture: "llama", keys: &[keys::SCORE_HEAD], ..Schema::LLAMA_LIKE };
+
+    /// Reads a small model's settings and these.
+    fn read(settings: &[(&str, Value)]) -> Result<Config, String> {
+        let sizes = [
+            ("llama.embedding_length", 32),
+            ("llama.attention.head_count", 4),
+            ("llama.block_count", 1),
+            ("llama.feed_forward_length", 64),
+            ("llama.context_length", 512),
+        ];
+        let mut metadata: Metadata =
+            sizes.iter().map(|(key, size)| ((*key).into(), Value::U32(*size))).collect();
+        metadata.insert("llama.attention.layer_norm_rms_epsilon".into(), Value::F32(1e-6));
+        metadata.extend(settings.iter().map(|(key, value)| ((*key).into(), value.clone())));
+        let tensors = Tensors {
+            vocab: 320,
+            tied: true,
+            has_head_norms: false,
+            without_values: Vec::new(),
+            has_query_bias: false,
+            factors: None,
+        };
+        LLAMA.read("m.gguf", &metadata, &tensors).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_end_of_a_text_is_an_id_of_the_vocabulary() {
+        let key = "tokenizer.ggml.eos_token_id";
+        assert_eq!(read(&[(key, Value::U32(319))]).unwrap().stop_ids, [319]);
+        assert!(read(&[]).unwrap().stop_ids.is_empty());
+        for (value, shown) in [
+            (Value::U32(320), "320"),
+            (Value::U64((1 << 32) + 5), "4294967301"),
+            (Value::I32(-1), "-1"),
+            (Value::String("</s>".into()), "</s>"),
+        ] {
+            let error = read(&[(key, value)]).unwrap_err();
+            let reason = format!("`{key}` is `{shown}`, not a token id below 320");
+            assert!(error.contains("m.gguf") && error.contains(&reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rank_head_has_an_output_for_each_label() {
+        let head = |labels: Option<Value>| {
+            let labels = labels.map(|labels| ("llama.classifier.output_labels", labels));
+            let rank = ("llama.pooling_type", Value::U32(4));
+            read(&labels.into_iter().chain([rank]).collect::<Vec<_>>())
+        };
+        let outputs = |config: Config| config.score_head.unwrap().n_outputs;
+        let names = vec![Value::String("no".into()), Value::String("yes".into())];
+        assert_eq!(outputs(head(None).unwrap()), 1);
+        assert_eq!(outputs(head(Some(Value::Array(names))).unwrap()), 2);
+        let error = head(Some(Value::Array(Vec::new()))).unwrap_err();
+        assert!(error.contains("`classifier.output_labels` is 0; a number from 1 to 65536"), "{error}");
+        let error = head(Some(Value::U32(2))).unwrap_err();
+        assert!(error.contains("classifier.output_labels` is `2`, not a list"), "{error}");
     }
 }

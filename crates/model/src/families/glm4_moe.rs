@@ -1,7 +1,7 @@
 //! GLM 4.5 and 4.6: a sigmoid router with a bias for the choice, shared experts, dense first layers, half of
 //! each head rotated. Layers that predict further tokens are left out.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Error, Family, QkNorm, gguf, hf};
 use crate::config::{Experts, Routing, Scoring, SharedExpert, gguf::Gating};
 use gguf::{
     keys::{self, Key::Read},
@@ -46,10 +46,21 @@ pub const FAMILY: Family = Family {
     }),
 };
 
-const ROUTER_BIAS: gguf::tensors::Group = &[("exp_probs_b.bias", "mlp.gate.e_score_correction_bias")];
+pub const ROUTER_BIAS: gguf::tensors::Group = &[("exp_probs_b.bias", "mlp.gate.e_score_correction_bias")];
 
 fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
+    let n_dense = settings.needed_size("first_k_dense_replace")?;
+    Ok(Config {
+        qk_norm: QkNorm::of_heads(settings.flag("use_qk_norm")?),
+        o_bias: false,
+        experts: Some(experts_from_json(settings, n_dense)?),
+        ..decoder
+    })
+}
+
+/// A sigmoid router with a correction bias, and groups of experts, in all layers but the first `n_dense`.
+pub fn experts_from_json(settings: &hf::Settings<'_>, n_dense: usize) -> Result<Experts, Error> {
     let is_normalised = settings.flag("norm_topk_prob")?;
     let experts = settings.experts(["n_routed_experts", "num_local_experts"], is_normalised)?;
     let routing = Routing {
@@ -62,16 +73,20 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     if n_shared.checked_mul(experts.width).is_none() {
         return Err(settings.bad("n_shared_experts", "is too large"));
     }
-    let n_dense = settings.needed_size("first_k_dense_replace")?;
-    Ok(Config {
-        qk_norm: settings.flag("use_qk_norm")?,
-        o_bias: false,
-        experts: Some(behind_dense_layers(Experts { routing, ..experts }, n_dense, n_shared)),
-        ..decoder
-    })
+    Ok(behind_dense_layers(Experts { routing, ..experts }, n_dense, n_shared))
 }
 
 fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+    Ok(Config {
+        qk_norm: QkNorm::of_heads(reader.tensors.has_head_norms),
+        qkv_bias: reader.tensors.has_query_bias,
+        experts: Some(experts_from_gguf(reader)?),
+        ..reader.decoder(reader.without_windows()?)?
+    })
+}
+
+/// The experts of [`experts_from_json`].
+pub fn experts_from_gguf(reader: &gguf::Reader<'_>) -> Result<Experts, Error> {
     reader.check_gating(Gating::Sigmoid)?;
     let groups = |key| Ok::<_, Error>(reader.optional_size(key)?.filter(|n| *n > 0).unwrap_or(1));
     let top_k = reader.size("expert_used_count")?;
@@ -83,12 +98,7 @@ fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
     })?;
     let n_shared = reader.optional_size("expert_shared_count")?.unwrap_or(0);
     let n_dense = reader.optional_size("leading_dense_block_count")?.unwrap_or(0);
-    Ok(Config {
-        qk_norm: reader.tensors.has_head_norms,
-        qkv_bias: reader.tensors.has_query_bias,
-        experts: Some(behind_dense_layers(experts, n_dense, n_shared)),
-        ..reader.decoder(reader.without_windows()?)?
-    })
+    Ok(behind_dense_layers(experts, n_dense, n_shared))
 }
 
 fn sigmoid(softmax: Routing) -> Routing {
@@ -97,7 +107,7 @@ fn sigmoid(softmax: Routing) -> Routing {
 }
 
 /// All layers but the first `n_dense` have experts; shared ones are one of their summed width.
-fn behind_dense_layers(mut experts: Experts, n_dense: usize, n_shared: usize) -> Experts {
+pub fn behind_dense_layers(mut experts: Experts, n_dense: usize, n_shared: usize) -> Experts {
     let shared = SharedExpert { width: n_shared.saturating_mul(experts.width), is_gated: false };
     experts.layers = (0..experts.layers.len()).map(|layer| layer >= n_dense).collect();
     Experts { shared: (n_shared > 0).then_some(shared), ..experts }

@@ -6,18 +6,17 @@ use std::{
 };
 
 use super::{
-    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, score_head,
+    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, latent, projections, score_head,
     unread::{self, Names},
 };
 use crate::{
     Error,
     config::{
-        Config, MAX_LAYERS,
+        MAX_LAYERS, ScoreHead,
         gguf::{Schema, Tensors, tensors::UNUSED},
     },
     families,
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
-    score_head::BIAS,
 };
 
 /// Opens a GGUF file, or all parts of the model that it is a part of.
@@ -51,6 +50,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     }
     experts::split(&mut index);
     experts::columns(&mut index);
+    latent::columns(&mut index);
     let bytes = |e: &Entry| {
         let values = floats(e.dtype, &maps[e.file].map[e.start..e.end]);
         let reason = || format!("is {:?}, floats were expected", e.dtype);
@@ -70,12 +70,13 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     };
     let config = schema.read(&shown_path, metadata, &tensors)?;
     hybrid::split(&config, &mut index);
+    projections::split(&config, &mut index);
     drop_predicting(&mut index, metadata, schema, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     score_head::check(&paths[0], &config, &mut index)?;
     unread::check(&paths[0], &config, (&maps, &names), is_read, &mut index)?;
-    if schema.is_interleaved {
-        interleaved(&mut index, &config);
+    if schema.is_interleaved || config.neighbours_rotate {
+        projections::mark_neighbours(&config, &mut index);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
     let remarks = remark.into_iter().collect();
@@ -163,9 +164,11 @@ fn check_index(
 
 /// Returns true if the decoder reads a tensor that safetensors do not have, or not for every setting.
 fn is_read(name: &str) -> bool {
+    let is_of_heads = latent::PARTS.iter().any(|part| name.ends_with(part));
     let is_bias = name.ends_with("_proj.bias") && !name.contains(".experts.");
     is_bias
-        || matches!(name, "rope_freqs.weight" | "lm_head.bias" | BIAS)
+        || is_of_heads
+        || matches!(name, "rope_freqs.weight" | "lm_head.bias" | ScoreHead::BIAS)
         || name.ends_with(".linear_attn.decay")
 }
 
@@ -187,15 +190,4 @@ fn drop_predicting(
 /// The number of the layer that a tensor belongs to.
 fn layer(name: &str) -> Option<usize> {
     name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
-}
-
-/// Marks q and k of a llama file, whose rotary halves are interleaved.
-fn interleaved(index: &mut BTreeMap<String, Entry>, config: &Config) {
-    for (name, entry) in index {
-        if name.contains("self_attn.q_proj.") {
-            entry.source = Source::Interleaved(config.n_heads);
-        } else if let (true, Some(layer)) = (name.contains("self_attn.k_proj."), layer(name)) {
-            entry.source = Source::Interleaved(config.attention_of(layer).n_kv_heads);
-        }
-    }
 }

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::Entry;
-use crate::{
-    Config, Error,
-    score_head::{BIAS, WEIGHT},
-};
+use crate::{Config, Error, config::ScoreHead};
+
+const WEIGHT: &str = ScoreHead::WEIGHT;
+const BIAS: &str = ScoreHead::BIAS;
 
 /// Compares the head of an open checkpoint with its settings, and drops an output matrix beside it.
 ///

@@ -55,6 +55,12 @@ fn winner(answer: &str) -> Option<String> {
 }
 
 #[test]
+fn a_longer_answer_can_lead_to_more_calls() {
+    assert_eq!(calls(None).most, 1 + 3 * 102);
+    assert_eq!(calls(Some(2048)).most, 1 + 3 * 409);
+}
+
+#[test]
 fn answers_are_read_as_by_the_published_program() {
     let golden = golden();
     for Named { answer, errors } in golden.errors {

@@ -12,7 +12,7 @@ use super::gold::Cue;
 use super::labels::{self, NO_ERROR};
 use super::perturb;
 pub use super::plan::{Plan, Rated, Set};
-use tribunal_core::mqm::ratings::Marked;
+use tribunal_core::mqm::ratings::RatedError;
 use tribunal_meta::Error;
 use tribunal_meta::pcg::Pcg64;
 
@@ -104,7 +104,7 @@ fn is_perfect(rated: &Rated) -> bool {
 }
 
 fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
-    let mut candidates: BTreeMap<(&str, &str), Vec<(&Rated, &Marked)>> = BTreeMap::new();
+    let mut candidates: BTreeMap<(&str, &str), Vec<(&Rated, &RatedError)>> = BTreeMap::new();
     for translation in rated {
         for error in translation.errors.iter().filter(|error| error.end > error.start) {
             let cell = (labels::from_mqm(&error.category), labels::severity(&error.severity));
@@ -130,7 +130,7 @@ fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
 
 /// The translation with one of its errors marked; `None` when the offsets leave the text, or a text has marks
 /// of its own.
-fn marked(rated: &Rated, error: &Marked, [label, severity]: [&str; 2], plan: &Plan) -> Option<Cue> {
+fn marked(rated: &Rated, error: &RatedError, [label, severity]: [&str; 2], plan: &Plan) -> Option<Cue> {
     if has_marks(rated) {
         return None;
     }
@@ -171,8 +171,8 @@ mod tests {
         Plan { set, size, seed: 3, source_lang: "a".into(), target_lang: "b".into() }
     }
 
-    fn error(category: &str, severity: &str, start: usize) -> Marked {
-        Marked {
+    fn error(category: &str, severity: &str, start: usize) -> RatedError {
+        RatedError {
             start,
             end: start + 1,
             category: category.into(),
@@ -197,7 +197,7 @@ mod tests {
     fn labels_and_severities_are_balanced() {
         // Nine minor mistranslations for each major one, few majors of omission, and no other label.
         let texts: Vec<String> = (0..100).map(|i| format!("text {i}")).collect();
-        let errors: Vec<Vec<Marked>> = (0..100)
+        let errors: Vec<Vec<RatedError>> = (0..100)
             .map(|i| match i {
                 0..10 => vec![error("Accuracy/Mistranslation", "Major", 0)],
                 10..90 => {

@@ -1,6 +1,6 @@
 //! The plan of a set: its source, its kind and its size, as [`super::build`] and [`super::perturb`] use them.
 
-use tribunal_core::mqm::ratings::Marked;
+use tribunal_core::mqm::ratings::RatedError;
 
 /// A rated translation.
 #[derive(Clone, Debug)]
@@ -8,7 +8,7 @@ pub struct Rated<'a> {
     pub source: &'a str,
     pub reference: &'a str,
     pub target: &'a str,
-    pub errors: &'a [Marked],
+    pub errors: &'a [RatedError],
 }
 
 /// The kind of the set, its size, and the languages' names.

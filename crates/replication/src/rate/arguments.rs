@@ -12,35 +12,38 @@ use tribunal_judges::{
 
 use crate::python::{ascii_digits, parse_float};
 
-/// An argument as Python prints it: digits alone are a number there, and lose their leading zeros.
+/// An argument as Python prints it: the program parses digits as a number, which drops leading zeros.
 pub(super) fn argument(arguments: &Arguments, key: &str) -> Option<String> {
-    let value = &ascii_digits(arguments.get(key)?);
+    let original = arguments.get(key)?;
+    let value = ascii_digits(original);
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     let digits = value.trim_start_matches('0');
     Some(match (is_number, digits) {
         (true, "") => "0".into(),
         (true, digits) => digits.into(),
-        (false, _) => arguments[key].clone(),
+        (false, _) => original.clone(),
     })
 }
 
-/// The argument with `None` where it is missing.
+/// An argument as Python prints it; `None` for a missing one.
 pub(super) fn text(arguments: &Arguments, key: &str) -> String {
     argument(arguments, key).unwrap_or_else(|| "None".into())
 }
 
-/// `float(...)` of an argument.
-pub(super) fn number(arguments: &Arguments, key: &str) -> Result<f64, Error> {
+/// `float(...)` of the core agent's argument; the program ends on another one.
+pub(super) fn score_argument(arguments: &Arguments, key: &str) -> Result<f64, Error> {
     let value = text(arguments, key);
-    let number = parse_float(&value).filter(|number| number.is_finite());
-    number.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
+    let score = parse_float(&value).filter(|score| score.is_finite());
+    score.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
 }
 
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?s)<arg_value>(.*?)</arg_value>").expect("the pattern is a constant that compiles")
 });
 
-/// `parse_search_args`: the list in the first argument, under any name.
+/// The search queries of a tool call: the JSON list in its first argument, whatever the argument's name.
+///
+/// Source: `parse_search_args`.
 pub(super) fn queries(text: &str) -> Result<Vec<String>, Error> {
     #[derive(Deserialize)]
     struct Query {

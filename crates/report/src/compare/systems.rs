@@ -9,16 +9,16 @@ use crate::{
 };
 
 /// Legend of the p-values.
-fn which_p(noun: &str) -> String {
+fn p_legend(noun: &str) -> String {
     format!(
         "p randomization below 0.05: significant; p bootstrap and the interval approximate it with many {noun}s, and can \
          contradict it near 0.05 or with few"
     )
 }
 
-/// Note where no result could have been significant. Swapping the scores of n units gives 2^n means, of which
-/// two are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the
-/// resamples and one.
+/// Note where no p-value can be below 0.05. Swapping the scores of n differing units gives 2^n means, of which at
+/// least two are as far from 0 as the measured one, so that p is at least 2^-(n-1); with r resamples it is at
+/// least 1 / (r + 1).
 fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
     const ENOUGH: usize = 6;
     row.against_baseline.filter(|_| row.differing < ENOUGH || resamples < 20)?;
@@ -48,7 +48,7 @@ pub fn flat(all: &[(Option<String>, Comparison)]) -> Table {
 pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usize, seed: u64) -> Vec<String> {
     let mut notes = vec![
         format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline),
-        which_p(noun),
+        p_legend(noun),
     ];
     notes.extend(found.rows.iter().filter_map(|row| too_few(row, resamples, noun)));
     match coverage {
@@ -56,8 +56,10 @@ pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usiz
             "each mean is over all {noun}s of that system with a score, each difference over those that both have"
         )),
         Coverage::Common if found.n_left_out > 0 => notes.push(format!(
-            "left out, because some system has no score there: {} (--coverage each keeps them)",
-            found.n_left_out
+            "{0} {noun}{1} left out, because some system has no score on {2} (--coverage each keeps {2})",
+            found.n_left_out,
+            if found.n_left_out == 1 { "" } else { "s" },
+            if found.n_left_out == 1 { "it" } else { "them" },
         )),
         Coverage::Common => {}
     }
@@ -65,23 +67,31 @@ pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usiz
         let of = row.scored + row.missing;
         Some(format!("warning: {}", untranslated(&row.system, row.untranslated, of, noun)?))
     }));
-    notes.extend(found.rows.iter().filter(|row| row.empty > 0).map(|row| {
-        let (texts, its, s) = match row.empty {
-            1 => ("translation has", "its", ""),
-            _ => ("translations have", "their", "s"),
-        };
-        let are = match (row.empty, coverage) {
-            (1, Coverage::Common) => "counts for no system here and costs",
-            (_, Coverage::Common) => "count for no system here and cost",
-            (1, Coverage::Each) => "is left out of the mean and costs",
-            (_, Coverage::Each) => "are left out of the mean and cost",
-        };
-        format!(
-            "{}: {} empty {texts} no verdict, so {its} {noun}{s} {are} {0} nothing",
-            row.system, row.empty
-        )
-    }));
+    notes.extend(found.rows.iter().filter(|row| row.empty > 0).map(|row| empty(row, noun, coverage)));
     notes
+}
+
+/// Note on empty translations, which have no verdict.
+fn empty(row: &Compared, noun: &str, coverage: Coverage) -> String {
+    let Compared { system, empty, .. } = row;
+    match (*empty, coverage) {
+        (1, Coverage::Common) => format!(
+            "{system}: 1 empty translation has no verdict; its {noun} is excluded for all systems and does not lower the \
+             mean of {system}"
+        ),
+        (_, Coverage::Common) => format!(
+            "{system}: {empty} empty translations have no verdict; their {noun}s are excluded for all systems and do not \
+             lower the mean of {system}"
+        ),
+        (1, Coverage::Each) => format!(
+            "{system}: 1 empty translation has no verdict; its {noun} is excluded from the mean of {system} and does not \
+             lower it"
+        ),
+        (_, Coverage::Each) => format!(
+            "{system}: {empty} empty translations have no verdict; their {noun}s are excluded from the mean of {system} \
+             and do not lower it"
+        ),
+    }
 }
 
 /// Systems with means, and differences from the baseline with their tests; `units` is the title of their

@@ -1,8 +1,8 @@
 //! WMT's MQM TSV: a row for each error with its span between `<v>` and `</v>`, a `No-error` row for a clean
 //! segment. Segments without a verdict are left out: an empty row would mark them as clean.
 //!
-//! Fields are written as they are, without quotes and with cells that spreadsheets run as formulas: Marot and
-//! WMT's scripts split lines at tabs.
+//! Tabs and line ends become spaces. Fields are neither quoted nor escaped, and formulas are not neutralised:
+//! Marot and WMT's scripts split lines at tabs.
 //!
 //! Source: google/wmt-mqm-human-evaluation, `README.md`; google-research/marot, `README.md`: a tenth column
 //! of metadata, whose `evaluation` is in the first row only; mt-metrics-eval, `converters/score_mqm.py`:
@@ -30,7 +30,7 @@ pub struct Tsv {
     has_rows: bool,
     systems: Names,
     docs: Names,
-    /// Of each system's documents, the segment that came last and how many there were.
+    /// By system and document: the last segment, and its position.
     in_doc: BTreeMap<(String, String), (usize, usize)>,
     missing: usize,
     unmarked: usize,
@@ -43,8 +43,8 @@ impl Tsv {
             rater: rater.to_owned(),
             signature: signature.map(str::to_owned),
             has_rows: false,
-            systems: Names::new("system", name),
-            docs: Names::new("document", name),
+            systems: Names::new("system", name_field),
+            docs: Names::new("document", name_field),
             in_doc: BTreeMap::new(),
             missing: 0,
             unmarked: 0,
@@ -52,13 +52,13 @@ impl Tsv {
         }
     }
 
-    /// The place of a segment in its document, from 1; the versions of one translation have one place.
-    fn place(&mut self, record: &Record, seg: usize) -> usize {
-        let (last, place) = self.in_doc.entry((record.system.clone(), record.doc.clone())).or_default();
-        if *place == 0 || *last != seg {
-            (*last, *place) = (seg, *place + 1);
+    /// The position of a segment in its document, from 1; versions of one translation share it.
+    fn position(&mut self, record: &Record, seg: usize) -> usize {
+        let (last, position) = self.in_doc.entry((record.system.clone(), record.doc.clone())).or_default();
+        if *position == 0 || *last != seg {
+            (*last, *position) = (seg, *position + 1);
         }
-        *place
+        *position
     }
 
     /// The tenth column of a run: its signature in the file's first row.
@@ -69,7 +69,7 @@ impl Tsv {
     }
 
     fn count(&mut self, error: Option<&ErrorSpan>) {
-        self.unmarked += usize::from(error.is_some_and(|error| marked(error).is_none()));
+        self.unmarked += usize::from(error.is_some_and(|error| mark_offsets(error).is_none()));
         self.critical += usize::from(error.is_some_and(|error| error.severity == Severity::Critical));
     }
 }
@@ -85,14 +85,14 @@ impl Rows for Tsv {
     fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
         let Record { system, doc, .. } = record;
         let seg = record.seg.ok_or_else(|| Error::Document { system: system.clone(), doc: doc.clone() })?;
-        let place = self.place(record, seg);
+        let position = self.position(record, seg);
         if record.score.is_none() {
             self.missing += 1;
             return Ok(());
         }
-        no_marks(record, seg)?;
+        reject_marks(record, seg)?;
         let names = [self.systems.written(system)?, self.docs.written(doc)?];
-        let ids = [place.to_string(), (seg + 1).to_string(), plain(&self.rater)];
+        let ids = [position.to_string(), (seg + 1).to_string(), one_line(&self.rater)];
         for error in errors(record) {
             self.count(error);
             let mut fields = [&names[..], &ids].concat();
@@ -109,11 +109,11 @@ impl Rows for Tsv {
         let mut notes = [self.systems.notes(why), self.docs.notes(why)].concat();
         if self.missing > 0 {
             let segments = counted(self.missing, "segment");
-            notes.push(format!("{segments} without a verdict: no row stands for them"));
+            notes.push(format!("{segments} without a verdict: left out"));
         }
         if self.unmarked > 0 {
             let errors = counted(self.unmarked, "error");
-            notes.push(format!("{errors} named no place in the text: their rows mark none"));
+            notes.push(format!("{errors} without a location in the text: no `<v>` marks in their rows"));
         }
         if self.critical > 0 {
             let errors = counted(self.critical, "critical error");
@@ -131,7 +131,8 @@ fn errors(record: &Record) -> Vec<Option<&ErrorSpan>> {
     if record.errors.is_empty() { vec![None] } else { record.errors.iter().map(Some).collect() }
 }
 
-fn no_marks(record: &Record, seg: usize) -> Result<(), Error> {
+/// Refuses texts that contain the marks of an error's span.
+fn reject_marks(record: &Record, seg: usize) -> Result<(), Error> {
     let marked = |mark: &&&str| record.source.contains(**mark) || record.hypothesis.contains(**mark);
     match MARKS.iter().find(marked) {
         Some(mark) => Err(Error::Mark { system: record.system.clone(), seg, mark }),
@@ -139,15 +140,15 @@ fn no_marks(record: &Record, seg: usize) -> Result<(), Error> {
     }
 }
 
-/// Offsets of an error's mark; `None` for one without a place, or with an empty one.
-fn marked(error: &ErrorSpan) -> Option<(usize, usize)> {
+/// Offsets of an error's marks; `None` for an error without a location or with an empty span.
+fn mark_offsets(error: &ErrorSpan) -> Option<(usize, usize)> {
     error.start.zip(error.end).filter(|(start, end)| start < end)
 }
 
 /// Source and translation, one of them with the error marked.
 fn texts(record: &Record, error: Option<&ErrorSpan>) -> [String; 2] {
-    let [mut source, mut target] = [plain(&record.source), plain(&record.hypothesis)];
-    if let Some((error, (start, end))) = error.and_then(|error| Some((error, marked(error)?))) {
+    let [mut source, mut target] = [one_line(&record.source), one_line(&record.hypothesis)];
+    if let Some((error, (start, end))) = error.and_then(|error| Some((error, mark_offsets(error)?))) {
         let text = if error.side == Side::Source { &mut source } else { &mut target };
         let byte = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
         let (before, tail) = text.split_at(byte(start));
@@ -164,7 +165,7 @@ fn labels(error: Option<&ErrorSpan>) -> [String; 2] {
     let category = match category.join("/").as_str() {
         "Non-translation" => "Non-translation!".into(),
         "" => "Other".into(),
-        category => plain(category),
+        category => one_line(category),
     };
     [category, capitalised(error.severity.name())]
 }
@@ -174,12 +175,12 @@ fn capitalised(word: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// A name as a field, whose readers drop white space around it.
-fn name(name: &str) -> String {
-    plain(name).trim().to_owned()
+/// A name as a field; readers drop white space around it.
+fn name_field(name: &str) -> String {
+    one_line(name).trim().to_owned()
 }
 
-/// A text as a field: each tab and line end becomes a space, so that offsets stay.
-fn plain(text: &str) -> String {
+/// A text as a field: each tab and line end becomes one space, so that offsets stay.
+fn one_line(text: &str) -> String {
     text.replace(['\t', '\n', '\r'], " ")
 }

@@ -1,4 +1,5 @@
-//! Ratings with error spans, as mt-metrics-eval reads them on their own: one JSON object for each verdict.
+//! Ratings with error spans in the format of mt-metrics-eval's standalone ratings: one JSON object for each
+//! verdict.
 //!
 //! Source: mt-metrics-eval, `standalone_ratings.py` (`Rating`) and `ratings.py` (`Error`): offsets are
 //! half-open and in code points, a segment's id counts from 0, a higher `score` is worse. Unknown fields,
@@ -49,11 +50,11 @@ impl Rows for Ratings {
         let mut notes = Vec::new();
         if self.missing > 0 {
             let segments = counted(self.missing, "segment");
-            notes.push(format!("{segments} without a verdict: no line stands for them"));
+            notes.push(format!("{segments} without a verdict: left out"));
         }
         if self.unplaced > 0 {
             let errors = counted(self.unplaced, "error");
-            notes.push(format!("left out: {errors} without a place in the text"));
+            notes.push(format!("{errors} without a location in the text: left out"));
         }
         Ok(notes)
     }

@@ -18,7 +18,7 @@ use super::{
     score_text,
 };
 use crate::{
-    mqm::{Side, raters::Annotation, ratings::Marked},
+    mqm::{Side, raters::Annotation, ratings::RatedError},
     run::Record,
     segment::{Segment, read, wmt},
 };
@@ -303,7 +303,7 @@ fn ratings(
             };
             let (category, severity) = (error.category.clone(), error.severity.name().to_owned());
             let is_source_error = error.side == Side::Source;
-            errors.push(json!(Marked { start, end, category, severity, score: None, is_source_error }));
+            errors.push(json!(RatedError { start, end, category, severity, score: None, is_source_error }));
         }
     }
     if unplaced > 0 {

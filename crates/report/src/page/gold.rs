@@ -10,7 +10,7 @@ use crate::{
     meta::{Error, testset::TestSet},
     mqm::{
         ErrorSpan, Side,
-        ratings::{self, Marked, Ratings},
+        ratings::{self, RatedError, Ratings},
     },
     run::Record,
     segment::{Lang, numbered},
@@ -82,8 +82,8 @@ fn unsuitable<T>(reason: String) -> Result<T, Error> {
     Err(Error::Unsuitable(reason))
 }
 
-fn span(error: &Marked, record: &Record) -> Result<ErrorSpan, Error> {
-    let Marked { start, end, category, severity, score, is_source_error } = error;
+fn span(error: &RatedError, record: &Record) -> Result<ErrorSpan, Error> {
+    let RatedError { start, end, category, severity, score, is_source_error } = error;
     let (side, text) =
         if *is_source_error { (Side::Source, &record.source) } else { (Side::Target, &record.hypothesis) };
     let severity = severity.parse().or_else(|reason| {

@@ -65,9 +65,11 @@ impl<'a> QuestionTexts<'a> {
     }
 }
 
-/// Normalises a text: quoted words become `_`; case, escapes and the width of spaces are dropped.
+/// Normalises a text: masks quoted words, lower-cases, removes double quotes, backticks and backslashes, and
+/// collapses white space, also that of JSON's `\n`, `\r` and `\t`.
 fn plain(quoted: &Regex, text: &str) -> String {
-    let masked = quoted.replace_all(text, "_").replace(['"', '\\', '`'], "").to_lowercase();
+    let spaced = ["\\n", "\\r", "\\t"].iter().fold(text.to_owned(), |text, escape| text.replace(escape, " "));
+    let masked = quoted.replace_all(&spaced, "_").replace(['"', '\\', '`'], "").to_lowercase();
     masked.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -91,8 +93,9 @@ impl Names {
     /// The words of an explanation that name a language which is neither of the unit's nor in its texts.
     pub fn foreign(&self, record: &Record, explanation: &str) -> Option<String> {
         let is_there = |name: &str| {
-            record.src_lang.name().starts_with(name)
-                || record.tgt_lang.name().starts_with(name)
+            // `Arabic` of `Egyptian Arabic`, `Chinese` of `Chinese (China)`.
+            let mut languages = [&record.src_lang, &record.tgt_lang].into_iter();
+            languages.any(|lang| lang.name().split(|c: char| !c.is_alphanumeric()).any(|word| word == name))
                 || record.source.contains(name)
                 || record.hypothesis.contains(name)
         };

@@ -237,7 +237,9 @@ fn errors_that_are_named_twice() {
 fn explanations_that_stand_in_the_prompt() {
     let shots = "Examples:\n{\"explanation\": \"The phrase 'the account holder' is omitted in the German translation, \
                  losing important information.\"}\n{\"explanation\": \"It reads \\\"odd\\\" to a native reader of the text.\"}";
-    let questions = [question("doc", 0, shots), question("doc", 1, shots)];
+    let shots =
+        shots.to_owned() + r#"{"explanation": "The first line is missing here,\nand the last one repeats."}"#;
+    let questions = [question("doc", 0, &shots), question("doc", 1, &shots)];
     let copied = |seg: usize, why: &str| {
         let errors = [("accuracy/mistranslation", "Haus", Severity::Major, why)];
         let record = with(record(seg, "house", "Haus", -5.0), &errors);
@@ -255,6 +257,7 @@ fn explanations_that_stand_in_the_prompt() {
         1
     );
     assert_eq!(copied(0, "It reads \"odd\" to a native reader of the text."), 1);
+    assert_eq!(copied(0, "The first line is missing here,\nand the last one repeats."), 1);
     assert_eq!(copied(0, "The phrase 'house' is omitted."), 0, "too short to be a copy");
     assert_eq!(copied(0, "The phrase 'house' is omitted, which loses the object of the verb."), 0);
     // Text about the unit itself in a later stage's prompt is no copy.
@@ -292,4 +295,18 @@ fn explanations_about_another_language() {
     ] {
         assert_eq!(foreign(source, right), None, "{right}");
     }
+}
+
+#[test]
+fn a_language_is_named_by_any_word_of_its_name() {
+    let foreign = |src: &str, why: &str| {
+        let errors = [("accuracy/mistranslation", "Haus", Severity::Major, why)];
+        let record = with(record(0, "x", "Das Haus.", -5.0), &errors);
+        let src_lang = Lang::parse(src).unwrap();
+        find(&[Record { src_lang, ..record }], &[], HealthCheck::ForeignLanguage).found
+    };
+    // Egyptian Arabic and Swiss German.
+    assert_eq!(foreign("arz", "The Arabic text says something else."), 0);
+    assert_eq!(foreign("gsw", "The German text says something else."), 0);
+    assert_eq!(foreign("ml", "The Malay text says something else."), 1, "Malayalam is another language");
 }

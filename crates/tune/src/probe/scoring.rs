@@ -1,5 +1,5 @@
 //! The translations' regression: centring by corpus and source, scaling, and the calibration of the scores of
-//! each pair to MQM points. It reads no state beside its arguments.
+//! each pair to MQM points.
 
 use std::collections::BTreeMap;
 
@@ -19,24 +19,26 @@ use crate::{
 /// docs/tuning.md).
 const CORRUPTED_SHARE: f64 = 0.15;
 
-/// The most quantiles of a length.
-const RUNGS: usize = 51;
+/// The most quantiles of a group of source lengths.
+const MAX_QUANTILES: usize = 51;
 
-/// Lengths are those of the sources between these shares of the translations, shortest first.
-const LENGTHS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
+/// Bounds of the groups of source lengths, as shares of the translations, shortest source first.
+const LENGTH_BOUNDS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
 
-/// The fewest translations of a length; where there would be fewer, all lengths are one.
-const AS_LONG: usize = 50;
+/// The fewest translations of a group of source lengths; with fewer, all lengths are one group.
+const MIN_PER_LENGTH: usize = 50;
 
-/// Of the translations near a score, the share that raters score below its band, and the share above. Of
-/// those of a length, the share at its end whose ranks are left out.
-const OUTSIDE: f64 = 0.05;
+/// Share of a band's translations whose ratings lie below it, and share above it.
+const BAND_TAIL: f64 = 0.05;
 
-/// A band is taken from at least so many translations.
-const NEAR: usize = 100;
+/// Share of the worst ranks of a group of source lengths that is left out.
+const TRIMMED_SHARE: f64 = 0.05;
+
+/// The fewest translations of a band.
+const MIN_PER_BAND: usize = 100;
 
 /// The most bands of a pair.
-const BANDS: usize = 10;
+const MAX_BANDS: usize = 10;
 
 /// The translations' regression.
 pub(super) struct Scoring {
@@ -61,8 +63,8 @@ impl Mean {
         self.x.iter_mut().zip(x).for_each(|(sum, x)| *sum += f64::from(*x));
     }
 
-    /// A row without the mean.
-    fn without(&self, x: &[f32], y: f64) -> (Vec<f64>, f64) {
+    /// A row less the mean.
+    fn centred(&self, x: &[f32], y: f64) -> (Vec<f64>, f64) {
         let x = x.iter().zip(&self.x).map(|(x, sum)| f64::from(*x) - sum / self.n).collect();
         (x, y - self.y / self.n)
     }
@@ -87,7 +89,7 @@ struct Guess {
 /// A translation's inputs and its human rating.
 type Row = (Vec<f32>, f64);
 
-/// Means of what belongs together, and the deviation of each corpus.
+/// Means of corpora and of sources, and the standard deviation of each corpus's ratings.
 #[derive(Default)]
 struct Norms<'a> {
     of_corpus: BTreeMap<&'a str, Mean>,
@@ -107,7 +109,7 @@ impl<'a> Norms<'a> {
             let mean = &norms.of_corpus[example.scale.as_str()];
             *squares.entry(&example.scale).or_default() += (y - mean.y / mean.n).powi(2) / mean.n;
         }
-        // Ratings that are all the same teach nothing, whatever they are measured by.
+        // Ratings that are all the same have no unit; any is as good.
         norms.deviations = squares
             .into_iter()
             .map(|(corpus, square)| (corpus, if square > 1e-9 { square.sqrt() } else { 1.0 }))
@@ -115,25 +117,25 @@ impl<'a> Norms<'a> {
         norms
     }
 
-    /// A translation's rows in units of its corpus: without the corpus's mean, and without its source's where
-    /// that has several translations.
+    /// A translation's rows in units of its corpus: less the corpus's mean, and less its source's where that has
+    /// several translations.
     fn rows(&self, example: &Example<'_>, (x, y): &Row) -> Vec<(Vec<f64>, f64)> {
         let deviation = self.deviations[example.scale.as_str()];
         let source = &self.of_source[example.source.as_str()];
         let means = [Some(&self.of_corpus[example.scale.as_str()]), Some(source).filter(|mean| mean.n > 1.0)];
         let row = |mean: &Mean| {
-            let (x, y) = mean.without(x, *y);
+            let (x, y) = mean.centred(x, *y);
             (x, y / deviation)
         };
         means.into_iter().flatten().map(row).collect()
     }
 
-    /// Difference of a corrupted translation's row from the mean of it and of the original, in units of the
-    /// corpus.
-    fn pair(&self, corrupted: &Corrupted<'_>, was: &[f32], is: &[f32]) -> (Vec<f64>, f64) {
-        let deviation = self.deviations[scale(corrupted.document, corrupted.rated).as_str()];
-        let x = was.iter().zip(is).map(|(was, is)| (f64::from(*is) - f64::from(*was)) / 2.0).collect();
-        (x, -corrupted.points / deviation / 2.0)
+    /// The row of a corrupted translation less the mean of it and of the original, in units of the corpus.
+    fn corruption_row(&self, case: &Corrupted<'_>, original: &[f32], corrupted: &[f32]) -> (Vec<f64>, f64) {
+        let deviation = self.deviations[scale(case.document, case.rated).as_str()];
+        let rows = original.iter().zip(corrupted);
+        let x = rows.map(|(before, after)| (f64::from(*after) - f64::from(*before)) / 2.0).collect();
+        (x, -case.points / deviation / 2.0)
     }
 
     /// The mean deviation of the penalties. Unit: MQM points.
@@ -148,7 +150,7 @@ impl<'a> Norms<'a> {
 
 impl Scoring {
     /// The weights of the mean state and of the facts.
-    pub fn of_states_and_facts(&self) -> (&[f64], Facts) {
+    pub fn split_map(&self) -> (&[f64], Facts) {
         let (states, facts) =
             self.map.split_last_chunk::<{ facts::COUNT }>().expect("the inputs end in the facts");
         (states, Facts(*facts))
@@ -173,18 +175,18 @@ impl Scoring {
                 folds.add(example.fold, &x, y)?;
             }
         }
-        let mut of_corrupted = Folds::new(width);
-        for one in corrupted {
-            let [was, is] =
-                [&one.rated.segment, &one.segment].map(|segment| narrow_inputs(readings, subject, segment));
-            let (x, y) = norms.pair(one, &was?, &is?);
-            let (fold, turned) = (fold(one.document), x.iter().map(|x| -x).collect::<Vec<_>>());
-            of_corrupted.add(fold, &x, y)?;
-            of_corrupted.add(fold, &turned, -y)?;
+        let mut corrupted_folds = Folds::new(width);
+        for case in corrupted {
+            let [original, corrupted] =
+                [&case.rated.segment, &case.segment].map(|segment| narrow_inputs(readings, subject, segment));
+            let (x, y) = norms.corruption_row(case, &original?, &corrupted?);
+            let (fold, negated) = (fold(case.document), x.iter().map(|x| -x).collect::<Vec<_>>());
+            corrupted_folds.add(fold, &x, y)?;
+            corrupted_folds.add(fold, &negated, -y)?;
         }
         let mut folds = folds.sums()?;
         let weight = CORRUPTED_SHARE * examples.len() as f64 / corrupted.len().max(1) as f64;
-        for (sums, more) in folds.iter_mut().zip(of_corrupted.sums()?) {
+        for (sums, more) in folds.iter_mut().zip(corrupted_folds.sums()?) {
             sums.add_sums(&more, weight);
         }
         let all = total(&folds, width, 1);
@@ -245,8 +247,8 @@ fn scaled(map: &Map, unit: f64) -> Vec<f64> {
     map.weights[0].iter().map(|weight| weight * unit).collect()
 }
 
-/// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. `maps` were
-/// fitted without the fold that they are applied to.
+/// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. Each of `maps` was
+/// fitted without the fold that it is applied to; its offset is that over all folds, as for the final map.
 fn calibrations(
     penalties: &[(&Example<'_>, &Row)],
     map: &[f64],
@@ -263,6 +265,7 @@ fn calibrations(
         let weighed: f64 = x.iter().zip(weights).map(|(x, weight)| f64::from(*x) * weight).sum();
         let score = (weighed + means[example.pair.as_str()].bias(weights)).min(0.0);
         let bytes = source_bytes(&example.rated.segment.source);
+        // `0.0 -`: not -0.0.
         (example.pair.clone(), Guess { score, penalty: 0.0 - y.min(0.0), bytes })
     };
     let guessed: Vec<(String, Guess)> = penalties.iter().map(guess).collect();
@@ -275,19 +278,22 @@ fn calibrations(
     means.iter().map(calibration).collect()
 }
 
-/// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each
-/// the mean score, and between which scores nine in ten of them were rated, neither of which falls from one
-/// part to the next better one.
+/// Bands: translations sorted by score are cut into equal parts, those that score 0 in one. Each band has the mean
+/// score and the 5 % and 95 % quantiles of the ratings, both made non-decreasing.
 fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     let mut near: Vec<[f64; 2]> = guessed.iter().map(|guess| [guess.score, 0.0 - guess.penalty]).collect();
     near.sort_by(|a, b| a[0].total_cmp(&b[0]));
     let n_below = near.partition_point(|[score, _]| *score < 0.0);
-    let (below, best) =
-        if near.len() - n_below < NEAR { (&near[..], &[][..]) } else { near.split_at(n_below) };
-    let n_parts = (below.len() / NEAR).min(BANDS);
+    let n_zero = near.len() - n_below;
+    let (below, zero_scores) = match (n_below < MIN_PER_BAND, n_zero < MIN_PER_BAND) {
+        (_, true) => (&near[..], &[][..]),
+        (true, false) => (&[][..], &near[..]),
+        (false, false) => near.split_at(n_below),
+    };
+    let n_parts = (below.len() / MIN_PER_BAND).min(MAX_BANDS);
     let parts = (0..n_parts).map(|i| &below[i * below.len() / n_parts..(i + 1) * below.len() / n_parts]);
     let mut bands: Vec<[f64; 3]> = Vec::with_capacity(n_parts + 1);
-    for part in parts.chain((!best.is_empty()).then_some(best)) {
+    for part in parts.chain((!zero_scores.is_empty()).then_some(zero_scores)) {
         let [score, low, high] = band(part);
         let last = bands.last().copied().unwrap_or([f64::NEG_INFINITY; 3]);
         bands.push([score, low.max(last[1]), high.max(last[2])]);
@@ -295,23 +301,22 @@ fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     bands
 }
 
-/// The mean score of some translations, and between which scores nine in ten of them were rated. Each end has
-/// as many beyond it as make it hold for one translation more (split conformal prediction), not only for
-/// these.
+/// The mean score of some translations, and the quantiles of their ratings. The ranks are those of split conformal
+/// prediction, so that the share holds for one more translation, too.
 fn band(part: &[[f64; 2]]) -> [f64; 3] {
     let mean = part.iter().map(|[score, _]| score).sum::<f64>() / part.len() as f64;
     let mut rated: Vec<f64> = part.iter().map(|[_, rated]| *rated).collect();
     rated.sort_by(f64::total_cmp);
-    let at = ((OUTSIDE * (rated.len() + 1) as f64) as usize).saturating_sub(1);
+    let at = ((BAND_TAIL * (rated.len() + 1) as f64) as usize).saturating_sub(1);
     [mean, rated[at], rated[rated.len() - 1 - at]]
 }
 
-/// The translations by the lengths of their sources, those of each length by rank.
+/// Groups of translations by the length of their sources, with the quantiles of each.
 fn lengths(mut guessed: Vec<Guess>) -> Vec<Length> {
     guessed.sort_by_key(|guess| guess.bytes);
     let n = guessed.len();
-    let parts = LENGTHS.map(|share| (share * n as f64) as usize);
-    let parts = if parts[4] - parts[3] < AS_LONG { &[0, n][..] } else { &parts[..] };
+    let parts = LENGTH_BOUNDS.map(|share| (share * n as f64) as usize);
+    let parts = if parts[4] - parts[3] < MIN_PER_LENGTH { &[0, n][..] } else { &parts[..] };
     let length = |of: &[Guess]| {
         let log_bytes: f64 = of.iter().map(|guess| (guess.bytes as f64).ln()).sum();
         Length { source_bytes: (log_bytes / of.len().max(1) as f64).exp(), quantiles: quantiles(of) }
@@ -319,15 +324,15 @@ fn lengths(mut guessed: Vec<Guess>) -> Vec<Length> {
     parts.windows(2).map(|ends| length(&guessed[ends[0]..ends[1]])).collect()
 }
 
-/// Scores and penalties of the same rank, without the worst.
+/// Pairs of score and penalty of the same rank, without the worst ranks.
 fn quantiles(guessed: &[Guess]) -> Vec<[f64; 2]> {
     let (mut scores, mut penalties): (Vec<f64>, Vec<f64>) =
         guessed.iter().map(|guess| (guess.score, guess.penalty)).unzip();
     scores.sort_by(f64::total_cmp);
     penalties.sort_by(|a, b| b.total_cmp(a));
-    let first = (OUTSIDE * scores.len() as f64) as usize;
+    let first = (TRIMMED_SHARE * scores.len() as f64) as usize;
     let last = scores.len().saturating_sub(1);
-    let n = RUNGS.min(scores.len());
+    let n = MAX_QUANTILES.min(scores.len());
     (0..n)
         .map(|i| first + i * last.saturating_sub(first) / (n - 1).max(1))
         .map(|at| [scores[at], penalties[at]])
@@ -371,9 +376,19 @@ mod tests {
     }
 
     #[test]
+    fn a_few_below_0_share_the_band_of_those_that_score_0() {
+        let mut all = guessed(MIN_PER_BAND, |_| 7.0);
+        all.truncate(MIN_PER_BAND - 1);
+        all.iter_mut().for_each(|guess| guess.score = -1.0);
+        all.extend((0..151).map(|_| Guess { score: 0.0, penalty: 0.0, bytes: 1 }));
+        // 99 of 250 score -1 and were rated -7.
+        assert_eq!(format!("{:?}", bands(&all)), "[[-0.396, -7.0, 0.0]]");
+    }
+
+    #[test]
     fn too_few_have_no_band_and_many_have_ten() {
-        assert!(bands(&guessed(NEAR - 1, |_| 1.0)).is_empty());
-        assert_eq!(bands(&guessed(5_000, |_| 1.0)).len(), BANDS);
+        assert!(bands(&guessed(MIN_PER_BAND - 1, |_| 1.0)).is_empty());
+        assert_eq!(bands(&guessed(5_000, |_| 1.0)).len(), MAX_BANDS);
     }
 
     #[test]
@@ -393,7 +408,7 @@ mod tests {
             assert!(length.quantiles.windows(2).all(|two| two[0][0] <= two[1][0]), "{length:?}");
         }
         // Without the worst twentieth.
-        let ends = |i: usize| [0, RUNGS - 1].map(|at| found[i].quantiles[at][0]);
+        let ends = |i: usize| [0, MAX_QUANTILES - 1].map(|at| found[i].quantiles[at][0]);
         assert_eq!(format!("{:?} {:?}", ends(0), ends(3)), "[-94.0, -0.0] [-94.0, -0.0]");
     }
 
@@ -401,7 +416,7 @@ mod tests {
     fn few_are_of_one_length() {
         let of = |i: usize| Guess { score: -(i as f64), penalty: i as f64, bytes: i + 1 };
         let found = lengths((0..400).map(of).collect());
-        assert_eq!((found.len(), found[0].quantiles.len()), (1, RUNGS));
+        assert_eq!((found.len(), found[0].quantiles.len()), (1, MAX_QUANTILES));
         assert_eq!(lengths(vec![of(3)])[0].quantiles, [[-3.0, 3.0]]);
     }
 }

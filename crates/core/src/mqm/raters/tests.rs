@@ -107,6 +107,26 @@ fn segments_are_numbered_by_the_ids_that_distinguish_them() {
     assert_eq!(numbers(&[("1", "7")]), [6]);
 }
 
+#[test]
+fn a_constant_id_without_segments_of_documents_is_refused() {
+    let rows = |rows: &[(&str, &str)]| -> String {
+        let row = |(doc, source): &(&str, &str)| format!("A\t{doc}\t\t1\tr\t{source}\tJa.\tOther\tMinor\t\n");
+        rows.iter().map(row).collect()
+    };
+    let error = read_text(&rows(&[("d", "Yes."), ("e", "No."), ("e", "Perhaps.")])).unwrap_err();
+    insta::assert_snapshot!(error, @"
+    `DIR/mqm.tsv` line 3: `e` has several sources, but `globalSegId` is `1` in all rows and `docSegId` is empty
+    hint: number the segments in one of the two columns
+    ");
+    let documents = read_text(&rows(&[("d", "Yes."), ("e", "No."), ("e", "No. ")])).unwrap();
+    assert_eq!(
+        documents.iter().map(|a| a.segment.seg).collect::<Vec<_>>(),
+        [0, 1],
+        "documents of one segment"
+    );
+    assert!(read_text(&rows(&[("d", "Yes."), ("d", "No.")])).is_err(), "one document");
+}
+
 /// Two rows on one segment of a system.
 fn versions(raters: [&str; 2], targets: [&str; 2], sources: [&str; 2]) -> String {
     let row = |at: usize| {

@@ -7,7 +7,7 @@ use proptest::{
     test_runner::{Config as Cases, TestRunner},
 };
 use tribunal_cpu::Compute;
-use tribunal_cuda::step_bytes;
+use tribunal_cuda::{KernelSet, step_bytes};
 use tribunal_engine::{Device, Engine, Options};
 use tribunal_model::{BLOCK, Config, KvType, Model, Part, Step, StepLimits, Weights};
 
@@ -99,11 +99,13 @@ fn several_gpus_have_the_bits_of_one() {
     assert!(said.ends_with("hint: `--tensor-parallel` 1"), "{said}");
 }
 
-/// The small hybrid of `selftest` has the known bits of capability 9.
+/// The small models of `selftest` have the known bits of capability 9, by any kernels.
 #[test]
-fn a_small_hybrid_has_known_bits() {
+fn small_models_have_known_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
-    assert_eq!(gpu.check_small_layers().unwrap(), None, "on {gpu:?}");
+    for set in [KernelSet::Auto, KernelSet::Proven, KernelSet::Plain] {
+        assert_eq!(gpu.with_kernels(set).check_small_layers().unwrap(), None, "{set} on {gpu:?}");
+    }
 }
 
 #[test]

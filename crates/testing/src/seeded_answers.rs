@@ -1,20 +1,21 @@
-//! A model whose answers differ from seed to seed.
+//! A fake model whose answers depend on the seed.
 
 use std::sync::Mutex;
 
 use tribunal_core::llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource};
 
-/// Gives another answer at every seed, and a log-probability for each score.
+/// A fake [`Llm`] that picks `answers[seed % answers.len()]` and scores continuations with fixed probabilities.
 #[derive(Default)]
-pub struct Moody {
+pub struct SeededAnswers {
     pub answers: Vec<String>,
+    /// The scored chats and continuations.
     pub scored: Mutex<Vec<(Chat, Vec<String>)>>,
 }
 
-impl Llm for Moody {
+impl Llm for SeededAnswers {
     fn ask(&self, _: &Chat, _: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let text = self.answers[sampling.seed as usize % self.answers.len()].clone();
-        // Every token is two bytes or so, and the later the surer.
+        // Tokens of two characters, whose probabilities rise.
         let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(2).chain([text.len()]).collect();
         let token =
             |(n, pair): (usize, &[usize])| token(&text[pair[0]..pair[1]], 1.0 - 1.0 / (n as f64 + 2.0));

@@ -1,0 +1,64 @@
+//! Drivers of several versions, which the emulated one stands for: those from CUDA 12.2 on run a model, older
+//! ones are refused in a sentence.
+
+use tribunal_engine::Device;
+use tribunal_model::KvType;
+
+use super::{again, gpu, is_emulated, part};
+use crate::model::{Desk, bits, load_on, sequences};
+
+const TEST: &str = "drivers::drivers_from_12_2_on_run_a_model";
+
+/// The result of a process with these variables, by its marked line.
+fn line(part: &str, variables: &[(&str, &str)]) -> String {
+    let (said, passed) = again(TEST, part, variables);
+    let line = said.lines().find_map(|line| line.strip_prefix("RESULT ").map(str::to_owned));
+    line.unwrap_or_else(|| panic!("{variables:?} ({passed}): {said}"))
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the processes of the test hand over their results")]
+fn drivers_from_12_2_on_run_a_model() {
+    match part().as_deref() {
+        Some("refused") => {
+            let error = Device::named("cuda").map(|_| ()).unwrap_err().to_string();
+            println!("\nRESULT {}", error.replace('\n', " "));
+        }
+        Some(_) => {
+            let gpu = gpu().unwrap();
+            let mut model = load_on(&gpu, "qwen2");
+            let mut desk = Desk::new(&mut *model, &sequences(&[40, 9]), KvType::Bf16);
+            // The third step is recorded, the fourth launched as a whole.
+            let steps: [&[(usize, usize)]; 4] =
+                [&[(0, 30), (1, 5)], &[(0, 1), (1, 1)], &[(0, 1), (1, 1)], &[(0, 1), (1, 1)]];
+            let rows: Vec<Vec<u32>> =
+                steps.into_iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect();
+            println!("\nRESULT {:?}", rows.concat());
+        }
+        None => {
+            if gpu().is_none() || !is_emulated() {
+                return;
+            }
+            let run = |driver| line("run", &[("TRIBUNAL_EMULATED_DRIVER", driver)]);
+            let expected = run("12020");
+            for driver in ["12040", "12090", "13000"] {
+                assert!(run(driver) == expected, "{driver}");
+            }
+            let refused = |driver, sm| {
+                line("refused", &[("TRIBUNAL_EMULATED_DRIVER", driver), ("TRIBUNAL_EMULATED_SM", sm)])
+            };
+            let older = refused("12010", "90");
+            let sentence = "the driver supports CUDA 12.1, and this binary needs 12.2";
+            assert!(older.contains(sentence) && older.ends_with("of version 535 or later"), "{older}");
+            // 12.8 for machine code, 12.9 for PTX, whichever the binary has.
+            let blackwell = refused("12040", "100");
+            let sentence = "the driver supports CUDA 12.4, and this binary needs 12.";
+            assert!(
+                blackwell.contains(sentence) && blackwell.contains(" on `Emulated sm_100"),
+                "{blackwell}"
+            );
+            // Ordinary tensor cores of Hopper's arithmetic.
+            assert!(line("run", &[("TRIBUNAL_EMULATED_SM", "100")]) == expected, "capability 10.0");
+        }
+    }
+}
