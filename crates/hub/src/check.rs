@@ -45,8 +45,8 @@ impl Finding {
 /// the number of bytes read.
 ///
 /// # Errors
-/// [`Error::Io`] when an existing file cannot be read; [`Error::NothingToVerify`] when neither the card nor a pull lists
-/// files.
+/// [`Error::Io`] when an existing file cannot be read; [`Error::NothingToVerify`] when neither the card nor a
+/// pull lists files.
 pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Vec<Checked>, Error> {
     let folder = card.folder(home);
     let receipt = Receipt::read(&folder);

@@ -1,5 +1,5 @@
-//! Human scores in `MENT.jsonl`: the average of each translation, and the ratings of single annotators where a
-//! line has them.
+//! Human scores in `MENT.jsonl`: the average of each translation, and the ratings of single annotators where
+//! a line has them.
 //!
 //! Source: `meta_eval/extract_metaeval_data.py` of BITHLP/RATE at 8efee2e3, for the averages.
 
