@@ -36,6 +36,17 @@ struct ClampedSwiglu {
   }
 };
 
+// Without a gate. What is not a number stays so.
+struct Xielu {
+  float positive, negative, beta, eps;
+  __device__ __forceinline__ float operator()(float x) const {
+    const float least = x <= eps ? x : eps;
+    const float below = __fmul_rn(__fsub_rn(__fsub_rn(exp_f32(least), 1.0f), x), negative);
+    const float curved = x > 0.0f ? __fmul_rn(__fmul_rn(x, x), positive) : below;
+    return __fmaf_rn(x, beta, curved);
+  }
+};
+
 // One that is chosen when the kernel runs: 0 silu, 1 gelu, 2 clamped.
 struct AnyGate {
   int which;

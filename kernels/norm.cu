@@ -2,8 +2,8 @@
 //
 //   if add:     x[r] += add_norm ? rms(add[r]) * add_norm : add[0][r] + .. + add[n_add - 1][r] (+ bias), term by term
 //               x[r] *= scale
-//   if weight:  out[r] = bf16(rms(x[r]) * weight)
-//   rms(v)      = v / sqrt(mean(v^2) + eps)
+//   out[r] = weight ? bf16(rms(x[r]) * weight) : bf16(x[r])      (where centred, of x[r] - mean(x[r]))
+//   rms(v) = v / sqrt(mean(v^2) + eps)
 //
 //   x         [rows, cols]  f32, written only where there is something to add or scale is not 1
 //   add       [n_add, rows, cols]  f32 or null: of a product, the sums of its slices (gemm.cuh), so that x has the bits
@@ -11,24 +11,30 @@
 //   bias      [cols]        f32 or null
 //   add_norm  [cols]        f32 or null: the norm of a half's output, as Gemma has it
 //   weight    [cols]        f32 or null (Gemma's 1 is in it)
-//   out       [rows, cols]  bf16
+//   out       [rows, cols]  bf16 or null
 //   scale     of a layer's output; 1 changes no bit
 //
 //   normed_sum:  to[r] = rms(a[r]) * a_norm + rms(b[r]) * b_norm
 //
 //   a b to    [rows, cols]  f32; `to` may be one of the others
 //
+//   group_norm:  x[r][g] = rms(x[r][g]) * weight[g], in place      (where centred, of x[r][g] - mean(x[r][g]))
+//
+//   x         [rows, width]   f32: the first groups * cols values of each row; width and cols multiples of 4
+//   weight    [groups, cols]  f32
+//
 // `residual_norm`, because CUDA's math library has a `norm` of its own.
 //
-// Launch: block 256, grid (rows), dynamic shared memory 4 * cols rounded up to 16 bytes (more than 48 KiB only beyond
-// 12,288 columns); none of normed_sum. x, add, a, b, to and out 16-byte aligned. One block owns a row and reads nothing of another.
-// The sum of squares has one order: thread t adds columns 4 t to 4 t + 3, then those 1024 further on; threads are added
+// Launch: block 256, grid (rows), of group_norm (rows, groups); dynamic shared memory 4 * cols rounded up to 16 bytes (more
+// than 48 KiB only beyond 12,288 columns); none of normed_sum and group_norm. x, add, a, b, to and out 16-byte aligned. One block owns a row and reads nothing of another.
+// Sums have one order: thread t adds columns 4 t to 4 t + 3, then those 1024 further on; threads are added
 // by block_sum. Squares are fused with their sum; the other products and sums are rounded one by one.
 // Moves per row, for columns n: 4 n (x), with add 4 n + 4 n n_add more, with weight 2 n more; weights stay in the cache.
 //
 // Adding the slices of a split-K product here saves gemm_merge.cu's launch and its reading and writing of x.
 //
-// Proved by kernels/tests/norm.cpp: against f64 at odd shapes with each combination of arguments; alone as in a batch.
+// Proved by kernels/tests/norm.cpp: against f64 at odd shapes with each combination of arguments, centred and not, and of
+// groups; alone as in a batch.
 #include "common.cuh"
 
 namespace {
@@ -90,6 +96,19 @@ __device__ __forceinline__ float4 sum(float4 a, float4 b) {
   return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w)};
 }
 
+__device__ __forceinline__ float add_all(float sum, float4 v) {
+  return __fadd_rn(__fadd_rn(__fadd_rn(__fadd_rn(sum, v.x), v.y), v.z), v.w);
+}
+
+// v - mean in the columns from c on; zeros beyond the row's end.
+__device__ __forceinline__ float4 centred_at(float4 v, float mean, int c, int cols) {
+  v.x = __fsub_rn(v.x, mean);
+  v.y = c + 1 < cols ? __fsub_rn(v.y, mean) : 0.0f;
+  v.z = c + 2 < cols ? __fsub_rn(v.z, mean) : 0.0f;
+  v.w = c + 3 < cols ? __fsub_rn(v.w, mean) : 0.0f;
+  return v;
+}
+
 // v and `n` rows, one in each matrix of `matrix` values, and a bias.
 __device__ __forceinline__ float4 added(float4 v, const float* row, int n, size_t matrix,
                                         const float* bias, int c, int cols) {
@@ -109,7 +128,7 @@ __device__ __forceinline__ float inverse_root(float squares, int cols, float eps
 extern "C" __global__ void __launch_bounds__(kThreads)
     residual_norm(float* __restrict__ x, const float* add, int n_add, const float* bias,
                   const float* add_norm, const float* weight, bf16* __restrict__ out, int rows,
-                  int cols, float eps, float scale) {
+                  int cols, float eps, float scale, int centred) {
   await_earlier();
   // What a thread has read of the row; no other thread touches it.
   DYNAMIC_SHARED(float4, held);
@@ -130,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     by = inverse_root(squares, cols, eps, scratch);
   }
 
-  float squares = 0.0f;
+  float squares = 0.0f, total = 0.0f;
   for (int c = first; c < cols; c += 4 * kThreads) {
     float4 v = load(x, c, cols);
     if (add) {
@@ -142,9 +161,22 @@ extern "C" __global__ void __launch_bounds__(kThreads)
       store(x, c, cols, v);
     }
     squares = add_squares(squares, v);
+    total = add_all(total, v);
     held[c / 4] = v;
   }
-  if (!weight) return;
+  if (!out) return;
+  if (!weight) {
+    for (int c = first; c < cols; c += 4 * kThreads) store(out + at, c, cols, held[c / 4]);
+    return;
+  }
+  if (centred) {
+    const float mean = __fdiv_rn(block_sum(total, scratch), static_cast<float>(cols));
+    squares = 0.0f;
+    for (int c = first; c < cols; c += 4 * kThreads) {
+      held[c / 4] = centred_at(held[c / 4], mean, c, cols);
+      squares = add_squares(squares, held[c / 4]);
+    }
+  }
   by = inverse_root(squares, cols, eps, scratch);
   for (int c = first; c < cols; c += 4 * kThreads)
     store(out + at, c, cols, scaled(held[c / 4], by, load(weight, c, cols)));
@@ -168,4 +200,28 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   for (int c = first; c < cols; c += 4 * kThreads)
     store(to + at, c, cols,
           sum(scaled(load(a, c, cols), by_a, load(a_norm, c, cols)), scaled(load(b, c, cols), by_b, load(b_norm, c, cols))));
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    group_norm(float* x, const float* weight, int rows, int width, int groups, int cols, float eps, int centred) {
+  await_earlier();
+  __shared__ float scratch[32];
+  if (static_cast<int>(blockIdx.x) >= rows || static_cast<int>(blockIdx.y) >= groups) return;
+  x += static_cast<size_t>(blockIdx.x) * width + static_cast<size_t>(blockIdx.y) * cols;
+  weight += static_cast<size_t>(blockIdx.y) * cols;
+  const int first = static_cast<int>(threadIdx.x) * 4;
+  float mean = 0.0f;
+  if (centred) {
+    float total = 0.0f;
+    for (int c = first; c < cols; c += 4 * kThreads) total = add_all(total, load(x, c, cols));
+    mean = __fdiv_rn(block_sum(total, scratch), static_cast<float>(cols));
+  }
+  const auto at = [&](int c) {
+    const float4 v = load(x, c, cols);
+    return centred ? centred_at(v, mean, c, cols) : v;
+  };
+  float squares = 0.0f;
+  for (int c = first; c < cols; c += 4 * kThreads) squares = add_squares(squares, at(c));
+  const float by = inverse_root(squares, cols, eps, scratch);
+  for (int c = first; c < cols; c += 4 * kThreads) store(x, c, cols, scaled(at(c), by, load(weight, c, cols)));
 }

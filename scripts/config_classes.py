@@ -21,6 +21,7 @@ generation, which older versions wrote into `config.json` (`generation`).
 
 import argparse
 import json
+import math
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -50,6 +51,19 @@ FAMILIES = [
     "deepseek_v2",
     "deepseek_v3",
     "glm4_moe_lite",
+    "ministral",
+    "mixtral",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "granite",
+    "granitemoehybrid",
+    "glm4",
+    "exaone4",
+    "phi3",
+    "apertus",
+    "cohere",
+    "cohere2",
 ]
 
 
@@ -59,7 +73,13 @@ def defaults(cls):
     own = [field for field in fields(cls) if field.name not in base]
     missing = [field.name for field in own if field.default is MISSING]
     assert not missing, f"{cls.__name__}: {missing} have no plain default"
-    return {field.name: field.default for field in own} | rope(cls)
+    return {field.name: finite(field.default) for field in own} | rope(cls)
+
+
+def finite(default):
+    """A default, or `None` for a range without an end, which JSON has no number for."""
+    is_endless = isinstance(default, (list, tuple)) and math.inf in default
+    return None if is_endless else default
 
 
 def rope(cls):
@@ -124,7 +144,7 @@ def compact(table):
                 out.append(f'      "class": {json.dumps(about["class"])},')
                 out.append(f'      "rope_theta": {json.dumps(about["rope_theta"])},')
                 out.append('      "defaults": {')
-                pairs = [f"        {json.dumps(k)}: {json.dumps(v)}" for k, v in about["defaults"].items()]
+                pairs = [f"        {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in about["defaults"].items()]
                 out.append(",\n".join(pairs))
                 out.append("      }")
                 out.append("    }" + ("," if j + 1 < len(value) else ""))

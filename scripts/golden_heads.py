@@ -52,12 +52,16 @@ CLASSES = {
     "qwen3-next": "Qwen3Next",
     "gpt-oss": "GptOss",
     "seed-oss": "SeedOss",
+    "deepseek-v2-lite": "DeepseekV2",
+    "deepseek-v3": "DeepseekV3",
 }
 # Labels, and whether the head has a bias, where it is not a single output without one.
 OTHERS = {"qwen2": (3, True), "llama": (2, False), "mistral": (1, True)}
 
 
-def case(models, name, class_name, ids):
+def case(models, name, class_name):
+    tokenizer = Tokenizer.from_file(str(models / name / "tokenizer.json"))
+    ids = [tokenizer.encode(text).ids for text in TEXTS]
     labels, has_bias = OTHERS.get(name, (1, False))
     config = json.loads((models / name / "config.json").read_text())
     config |= {"architectures": [f"{class_name}ForSequenceClassification"], "pad_token_id": 317}
@@ -94,11 +98,9 @@ def main():
     parser.add_argument("--golden", type=Path, default=Path("tests/golden"))
     args = parser.parse_args()
     torch.set_num_threads(1)
-    tokenizer = Tokenizer.from_file(str(args.models / "llama" / "tokenizer.json"))
-    ids = [tokenizer.encode(text).ids for text in TEXTS]
     cases, tensors = {}, {}
     for name, class_name in CLASSES.items():
-        cases[name], made = case(args.models, name, class_name, ids)
+        cases[name], made = case(args.models, name, class_name)
         tensors |= made
     save_file(tensors, args.golden / "heads.safetensors", metadata={"format": "pt"})
     golden = {

@@ -743,6 +743,330 @@ model(
     three_experts={"num_experts_per_tok": 2, "experts_per_token": 2},
 )
 
+# The fourth layer attends without positions.
+model(
+    "smollm3",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["SmolLM3ForCausalLM"],
+        "model_type": "smollm3",
+        "pad_token_id": VOCAB - 3,
+        "num_hidden_layers": 4,
+        "head_dim": 16,
+        "layer_types": ["full_attention"] * 4,
+        "no_rope_layer_interval": 4,
+        "no_rope_layers": [1, 1, 1, 0],
+        "rope_theta": 5000000.0,
+        "rope_scaling": None,
+        "sliding_window": None,
+        "use_sliding_window": False,
+        "max_window_layers": 28,
+        "pretraining_tp": 2,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "tie_word_embeddings": True,
+    },
+    no_rope_layers={"no_rope_layers": [1, 1, 1, 1]},
+    rope_theta={"rope_theta": 10000.0},
+)
+model(
+    "olmo2",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Olmo2ForCausalLM"],
+        "model_type": "olmo2",
+        "head_dim": 16,
+        "rope_theta": 500000.0,
+        "rope_scaling": None,
+        "attention_bias": False,
+        "tie_word_embeddings": False,
+    },
+    q_norm=weights("q_norm.weight", 1.0),
+    k_norm=weights("k_norm.weight", 1.0),
+    norm_of_halves=weights("post_feedforward_layernorm.weight", 1.0),
+)
+# Only the full layer has YaRN.
+model(
+    "olmo3",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Olmo3ForCausalLM"],
+        "model_type": "olmo3",
+        "num_hidden_layers": 4,
+        "head_dim": 16,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+        "sliding_window": 24,
+        "rope_theta": 500000.0,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 8.0,
+            "attention_factor": 1.2079441541679836,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "original_max_position_embeddings": 64,
+        },
+        "attention_bias": False,
+        "tie_word_embeddings": False,
+    },
+    window={"sliding_window": 512},
+    yarn={"rope_scaling": None},
+    q_norm=weights("q_norm.weight", 1.0),
+)
+GRANITE = {
+    **GATED,
+    **WIDE,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000000.0,
+    "rope_scaling": None,
+    "attention_bias": False,
+    "attention_multiplier": 0.125,
+    "embedding_multiplier": 12,
+    "residual_multiplier": 0.22,
+    "logits_scaling": 1.25,
+    "tie_word_embeddings": True,
+}
+OFF_GRANITE = {
+    "attention_multiplier": {"attention_multiplier": 0.25},
+    "embedding_multiplier": {"embedding_multiplier": 1},
+    "residual_multiplier": {"residual_multiplier": 1},
+    "logits_scaling": {"logits_scaling": 1},
+}
+model(
+    "granite",
+    {**GRANITE, "architectures": ["GraniteForCausalLM"], "model_type": "granite", "mlp_bias": False},
+    **OFF_GRANITE,
+)
+# As Granite 4 without layers of Mamba: gate and up in one matrix of a width of its own.
+model(
+    "granite-hybrid",
+    {
+        **GRANITE,
+        "architectures": ["GraniteMoeHybridForCausalLM"],
+        "model_type": "granitemoehybrid",
+        "intermediate_size": 96,
+        "shared_intermediate_size": 48,
+        "layer_types": ["attention"] * 2,
+        "position_embedding_type": "rope",
+        "normalization_function": "rmsnorm",
+        "init_method": "mup",
+        "num_local_experts": 0,
+        "num_experts_per_tok": 0,
+        "output_router_logits": False,
+        "router_aux_loss_coef": 0.01,
+        "mamba_n_heads": 4,
+        "mamba_n_groups": 1,
+        "mamba_d_state": 16,
+        "mamba_d_head": 32,
+        "mamba_d_conv": 4,
+        "mamba_expand": 2,
+        "mamba_chunk_size": 256,
+        "mamba_conv_bias": True,
+        "mamba_proj_bias": False,
+    },
+    **OFF_GRANITE,
+    rope={"position_embedding_type": None},
+)
+model(
+    "glm4",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Glm4ForCausalLM"],
+        "model_type": "glm4",
+        "pad_token_id": VOCAB - 3,
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 0.5,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+    },
+    all_rotated={"partial_rotary_factor": 1.0},
+    k_bias=weights("k_proj.bias", 0.0),
+    norm_of_attention=weights("post_self_attn_layernorm.weight", 1.0),
+    norm_of_mlp=weights("post_mlp_layernorm.weight", 1.0),
+)
+# The full layer attends without positions.
+model(
+    "exaone4",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Exaone4ForCausalLM"],
+        "model_type": "exaone4",
+        "num_hidden_layers": 4,
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+        "sliding_window": 24,
+        "sliding_window_pattern": "LLLG",
+        "rope_theta": 1000000.0,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 16.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+        "tie_word_embeddings": False,
+    },
+    window={"sliding_window": 512},
+    rope_scaling={"rope_scaling": None},
+    q_norm=weights("q_norm.weight", 1.0),
+    k_norm=weights("k_norm.weight", 1.0),
+)
+# Both sequences are within the 128 positions of pretraining, where the short factors are in force.
+model(
+    "phi3",
+    {
+        **GATED,
+        **WIDE,
+        "architectures": ["Phi3ForCausalLM"],
+        "model_type": "phi3",
+        "pad_token_id": VOCAB - 3,
+        "rms_norm_eps": 1e-5,
+        "original_max_position_embeddings": 128,
+        "partial_rotary_factor": 0.75,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "type": "longrope",
+            "short_factor": [1.0, 1.1, 1.3, 1.7, 2.5, 4.0],
+            "long_factor": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
+        },
+        "sliding_window": None,
+        "embd_pdrop": 0.0,
+        "resid_pdrop": 0.0,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "lm_head_bias": False,
+        "full_attn_mod": 1,
+        "interpolate_factor": 1,
+        "tie_word_embeddings": True,
+    },
+    short_factor={"rope_scaling.short_factor": [1.0] * 6},
+    attention_factor={"rope_scaling.attention_factor": 1.0},
+    short_context={"max_position_embeddings": 128},
+)
+model(
+    "mixtral",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["MixtralForCausalLM"],
+        "model_type": "mixtral",
+        "head_dim": 16,
+        "intermediate_size": 16,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1000000.0,
+        "sliding_window": None,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+        "output_router_logits": False,
+        "router_aux_loss_coef": 0.02,
+        "router_jitter_noise": 0.0,
+        "tie_word_embeddings": False,
+    },
+    two_experts={"num_experts_per_tok": 1},
+    router=weights("mlp.gate.weight", 0.0),
+)
+model(
+    "ministral",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["MinistralForCausalLM"],
+        "model_type": "ministral",
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "sliding_window": 24,
+        "rope_theta": 100000000.0,
+        "tie_word_embeddings": False,
+    },
+    window={"sliding_window": 512},
+)
+model(
+    "apertus",
+    {
+        **NARROW,
+        "architectures": ["ApertusForCausalLM"],
+        "model_type": "apertus",
+        "head_dim": 16,
+        "hidden_act": "xielu",
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 12000000.0,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+        "attention_bias": False,
+        "mlp_bias": False,
+        "qk_norm": True,
+        "post_norm": False,
+        "tie_word_embeddings": False,
+    },
+    alpha_above_0=weights("act_fn.alpha_p", 0.0),
+    alpha_below_0=weights("act_fn.alpha_n", 0.0),
+    beta=buffers("act_fn.beta", 0.0),
+    q_norm=weights("q_norm.weight", 1.0),
+)
+COHERE = {
+    **WIDE,
+    "hidden_act": "silu",
+    "layer_norm_eps": 1e-5,
+    "attention_bias": False,
+    "logit_scale": 0.8,
+    "tie_word_embeddings": True,
+}
+model(
+    "cohere",
+    {
+        **COHERE,
+        "architectures": ["CohereForCausalLM"],
+        "model_type": "cohere",
+        "rope_theta": 8000000.0,
+        "use_qk_norm": True,
+    },
+    logit_scale={"logit_scale": 1.0},
+    use_qk_norm={"use_qk_norm": False},
+    q_norm=weights("q_norm.weight", 1.0),
+)
+# The full layer attends without positions.
+model(
+    "cohere2",
+    {
+        **COHERE,
+        "architectures": ["Cohere2ForCausalLM"],
+        "model_type": "cohere2",
+        "intermediate_size": 32,
+        "num_hidden_layers": 4,
+        "cache_implementation": "hybrid",
+        "head_dim": 16,
+        "layer_switch": 4,
+        "order_of_interleaved_layers": "local_attn_first",
+        "position_embedding_type": "rope_gptj",
+        "rope_scaling": None,
+        "rope_theta": 50000,
+        "rotary_pct": 1.0,
+        "sliding_window": 24,
+        "sliding_window_pattern": 4,
+        "use_embedding_sharing": True,
+        "use_gated_activation": True,
+        "use_parallel_block": True,
+        "use_parallel_embedding": True,
+        "use_qk_norm": False,
+    },
+    window={"sliding_window": 512},
+    full_layer={"layer_types": ["sliding_attention"] * 4},
+    logit_scale={"logit_scale": 1.0},
+)
+
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
@@ -797,17 +1121,21 @@ def fill(net):
 def stored(net):
     """The tensors of a file: each expert's matrices under a name of their own, where the hub has them so; a tied lm_head
     is not among them."""
-    of_files = ("e_score_correction_bias", "layer_scalar")
+    of_files = ("e_score_correction_bias", "layer_scalar", "act_fn.beta", "act_fn.eps")
+    is_mixtral = type(net).__name__.startswith("Mixtral")
     tensors = {n: b.data for n, b in net.named_buffers() if n.endswith(of_files)}
     for name, p in net.named_parameters():
         module, _, part = name.partition(".mlp.experts.")
         if type(net).__name__.startswith("GptOss") or part not in ("gate_up_proj", "down_proj"):
-            tensors[name] = p.data.contiguous()
+            tensors[name.replace("mlp.gate", "block_sparse_moe.gate") if is_mixtral else name] = p.data.contiguous()
             continue
         parts = ("gate_proj", "up_proj") if part == "gate_up_proj" else (part,)
+        names = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"} if is_mixtral else {}
+        half = "block_sparse_moe" if is_mixtral else "mlp"
         for expert, matrix in enumerate(p.data):
             for of_part, rows in zip(parts, matrix.chunk(len(parts))):
-                tensors[f"{module}.mlp.experts.{expert}.{of_part}.weight"] = rows.contiguous()
+                of_part = names.get(of_part, of_part)
+                tensors[f"{module}.{half}.experts.{expert}.{of_part}.weight"] = rows.contiguous()
     return tensors
 
 

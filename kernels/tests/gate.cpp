@@ -46,6 +46,24 @@ void extremes(Tally& tally, F kernel, const char* name) {
   tally.check(widen(out[2]) != widen(out[2]), std::string(name) + " of NaN");
 }
 
+void xielu_case(Tally& tally, int rows, int n) {
+  Random random{uint64_t(n) * 3};
+  auto up = random.numbers(size_t(rows) * n);
+  for (size_t i = 0; i < up.size(); i += 7) up[i] *= 50;
+  up[0] = NAN;
+  std::vector<bf16> out(up.size(), nan_bf16());
+  host::launch(dim3(rows, (n + 1023) / 1024), dim3(256), 0,
+               [&] { xielu(up.data(), out.data(), rows, n, 0.9f, 1.3f, 0.5f, -1e-6f); });
+  double error = 0;
+  for (size_t i = 1; i < up.size(); i++) {
+    const double x = up[i], least = std::min(x, double(-1e-6f));
+    const double curved = x > 0 ? double(0.9f) * x * x : double(1.3f) * (std::expm1(least) - x);
+    error = std::max(error, roundings(widen(out[i]), curved + 0.5 * x, 1e-3));
+  }
+  tally.check(error <= 1.01, "xielu of " + std::to_string(n) + " columns is wrong by " + std::to_string(error) + " roundings");
+  tally.check(widen(out[0]) != widen(out[0]), "xielu of NaN");
+}
+
 }  // namespace
 
 int main() {
@@ -62,5 +80,6 @@ int main() {
   const auto out = run(gate_clamped_at_7, {inf, -1e30f, nan, 1, 100, inf, 1, 1, nan, -inf}, 1, 5);
   tally.check(std::fabs(widen(out[0]) - 56) < 0.2 && widen(out[1]) == 0 && std::fabs(widen(out[4]) + 42) < 0.2, "clamped at its ends");
   tally.check(widen(out[2]) != widen(out[2]) && widen(out[3]) != widen(out[3]), "clamped of NaN");
+  for (const int n : {1, 16, 30, 1023, 4864}) xielu_case(tally, 3, n);
   return tally.end();
 }

@@ -161,10 +161,10 @@ fn pairs(args: &Args) -> Result<Vec<Pair>> {
     if judged.is_empty() || judged.iter().any(|pair| (&pair.src, &pair.tgt) == (&chosen.src, &chosen.tgt)) {
         return Ok(vec![chosen.clone()]);
     }
-    let known: Vec<&str> = judged.iter().map(|pair| pair.given.as_str()).collect();
+    let known: Vec<&str> = judged.iter().map(|pair| pair.name.as_str()).collect();
     bail!(
         "`-l {}`: there is no verdict on this pair\nhint: the runs judged {}",
-        chosen.given,
+        chosen.name,
         known.join(", ")
     )
 }
@@ -178,7 +178,7 @@ fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
             let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
             if !pairs.iter().any(is_same) {
                 let spelling = record.pair();
-                pairs.push(Pair { given: spelling, src: record.src_lang, tgt: record.tgt_lang });
+                pairs.push(Pair { name: spelling, src: record.src_lang, tgt: record.tgt_lang });
             }
         }
     }
@@ -190,7 +190,7 @@ fn domains(args: &Args, pairs: &[Pair]) -> Result<BTreeMap<String, String>> {
     let Some(dir) = &args.testset else { return Ok(BTreeMap::new()) };
     let mut domains = BTreeMap::new();
     for pair in pairs {
-        let places = TestSet::of_languages(dir, (&pair.src, &pair.tgt), &pair.given)?.places;
+        let places = TestSet::of_languages(dir, (&pair.src, &pair.tgt), &pair.name)?.places;
         domains.extend(places.into_iter().map(|place| (place.doc, place.domain)));
     }
     let distinct = domains.values().collect::<BTreeSet<_>>().len();
@@ -255,7 +255,7 @@ fn raters_of(
     let judged: Vec<Record> = judges.iter().flat_map(|judge| judge.records.iter().cloned()).collect();
     let (mut records, mut has_ratings) = (Vec::new(), true);
     for pair in pairs {
-        let found = gold::records(dir, (&pair.src, &pair.tgt), &pair.given, &args.gold, &judged)?;
+        let found = gold::records(dir, (&pair.src, &pair.tgt), &pair.name, &args.gold, &judged)?;
         has_ratings &= found.has_ratings;
         records.extend(found.records);
     }

@@ -43,7 +43,7 @@ pub struct Args {
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read, and whatever keeps a run from being made.
 pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    let Recorded { run, mut spec, given, input } = again::read(&args.dir, &args.changes)?;
+    let Recorded { run, mut spec, original, input } = again::read(&args.dir, &args.changes)?;
     if same_folder(args) {
         bail!("`--out` is the folder of the run itself\nhint: choose another one, to compare with it");
     }
@@ -53,9 +53,9 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     // The new folder describes the repeated run, so that it can be verified and repeated in its turn.
     let progress = if args.quiet { ProgressMode::Off } else { ProgressMode::default() }.progress();
     let invocation = Invocation {
-        command: again::command(&run, &given, &spec, &place),
+        command: again::command(&run, &original, &spec, &place),
         directory: run.directory.clone(),
-        given: run.origin.materials.iter().map(|m| (m.flag.clone(), m.given.clone())).collect(),
+        typed: run.origin.materials.iter().map(|m| (m.flag.clone(), m.given.clone())).collect(),
         progress,
         ..invocation.clone()
     };

@@ -112,7 +112,7 @@ impl DataArgs {
             None => documents,
         };
         let pairs: Vec<rated::Pair> =
-            self.pair.iter().map(|pair| (pair.given.clone(), pair.src.clone(), pair.tgt.clone())).collect();
+            self.pair.iter().map(|pair| (pair.name.clone(), pair.src.clone(), pair.tgt.clone())).collect();
         if let Some(dir) = &self.testset {
             if pairs.is_empty() {
                 bail!("the language pairs are missing; hint: add `-l en-de`, or several");

@@ -96,7 +96,7 @@ const PROGRAMS: &[&str] = &["crates/bench", "crates/console", "crates/report"];
 
 /// Files that name options of other programs, or still of this one.
 const OPTION_HOMES: &[&str] =
-    &["hub/packages", "judges/m_mad/start", "cuda", "eval/provenance", "model/weights", "model/config"];
+    &["hub/packages", "judges/m_mad/start", "cuda", "model/weights", "model/config"];
 
 /// Files with the `cuda` feature.
 const CUDA_HOMES: &[&str] = &["cuda"];

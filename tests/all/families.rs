@@ -37,13 +37,16 @@ fn verdicts(model: &Path, method: &str, more: &[&str]) -> String {
 #[test]
 fn every_family_judges_with_the_same_bytes_whatever_the_threads_and_the_batch() {
     let folder = tempfile::tempdir().unwrap();
-    let methods = ["fsp", "gemba-mqm", "m-mad"];
+    let methods = &["fsp", "gemba-mqm", "m-mad"][..];
     let families =
         ["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3", "gemma4", "gemma4-moe", "gpt-oss-mxfp4"];
     let latent = ["deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "glm4-moe-lite"];
     let families = families.into_iter().chain(latent).map(|name| (name, methods));
-    let hybrids = ["qwen3-5", "qwen3-5-moe"].map(|name| (name, ["fsp", "himate", "rate"]));
-    for (name, methods) in families.into_iter().chain(hybrids) {
+    let hybrids = ["qwen3-5", "qwen3-5-moe"].map(|name| (name, &["fsp", "himate", "rate"][..]));
+    let llamas = ["smollm3", "olmo2", "olmo3", "granite", "granite-hybrid", "glm4", "exaone4", "mixtral"];
+    let llamas = llamas.into_iter().chain(["ministral", "apertus", "cohere", "cohere2"]);
+    let llamas = llamas.map(|name| (name, &["gemba-mqm"][..]));
+    for (name, methods) in families.chain(hybrids).chain(llamas) {
         let model = folder.path().join(name);
         with_long_context(name, &model);
         for method in methods {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fakes::program;
 
@@ -299,19 +299,22 @@ fn raters_are_compared_with_each_other() {
 #[test]
 fn errors_of_a_run_stand_beside_those_of_the_raters() {
     let dir = rated_testset();
-    let verdict = |seg: usize, severity: &str| {
+    let verdict = |system: &str, seg: usize| {
         let text = OUTPUT[seg];
-        format!(
-            "{{\"system\":\"A\",\"doc\":\"d1\",\"seg\":{seg},\"src_lang\":\"en\",\"tgt_lang\":\"de\",\
-             \"hypothesis\":\"{text}\",\"score\":-5,\"status\":\"ok\",\"errors\":[{{\"span\":\"{text}\",\"side\":\"target\",\
-             \"start\":0,\"end\":4,\"category\":\"fluency/grammar\",\"severity\":\"{severity}\"}}]}}\n"
-        )
+        let error = |severity: &str| json!({"span": text, "side": "target", "start": 0, "end": 4, "category": "fluency/grammar", "severity": severity});
+        // The third segment has no human score: its error is not counted.
+        let severity = [Some("major"), None, Some("critical"), None][seg].filter(|_| system == "A");
+        let errors: Vec<Value> = severity.into_iter().map(error).collect();
+        let line = json!({
+            "system": system, "doc": if seg < 2 { "d1" } else { "d2" }, "seg": seg, "src_lang": "en", "tgt_lang": "de",
+            "hypothesis": text, "score": -5.0, "status": "ok", "errors": errors,
+        });
+        line.to_string() + "\n"
     };
-    // The third segment has no human score: its error is not counted.
-    write(&dir.path().join("run/verdicts.jsonl"), &[verdict(0, "major"), verdict(2, "critical")].concat());
+    let lines = ["A", "B", "C"].iter().flat_map(|system| (0..4).map(|seg| verdict(system, seg)));
+    write(&dir.path().join("run/verdicts.jsonl"), &lines.collect::<String>());
     let run = format!("Ours={}", dir.path().join("run").display());
-    let arguments =
-        ["--stat", "seg:pearson", "--systems", "A", "--also", "distributions,spans", "--scores", &run];
+    let arguments = ["--stat", "seg:pearson", "--also", "distributions,spans", "--scores", &run];
     let json = found(dir.path(), &arguments);
     let (human, ours) = (&json["more"]["errors"][0]["found"], &json["more"]["errors"][1]["found"]);
     assert_eq!((&human["n"], &human["severities"]["major"]), (&12.into(), &0.5.into()));
@@ -323,7 +326,7 @@ fn errors_of_a_run_stand_beside_those_of_the_raters() {
     let bins = |index: usize| &json["more"]["distributions"][index]["found"]["bins"];
     assert_eq!(bins(0)["low"], 4.0 / 9.0);
     assert!(bins(2).is_null());
-    assert!(json["more"]["spans"][0]["found"]["n_segments"] == 1);
+    assert_eq!(json["more"]["spans"][0]["found"]["n_segments"], 6);
     let all: Vec<&str> = ["-l", "en-de"].into_iter().chain(arguments).collect();
     let told = meta(dir.path(), &all).unwrap();
     assert!(told.contains("human   Ours"), "{told}");
@@ -473,10 +476,9 @@ fn the_latent_weight_of_major_errors() {
         }
     }
     write(&dir.path().join("run/verdicts.jsonl"), &lines);
-    let ea = format!("ea={}", dir.path().join("run").display());
-    let also = ["--also", "latent-weight"];
+    let ea = format!("--scores=ea={}", dir.path().join("run").display());
     let arguments =
-        ["-l", "en-de", "--metrics", "Good", "--stat", "seg:acc-eq@item", "--scores", &ea, also[0], also[1]];
+        ["-l", "en-de", "--metrics", "Good", "--stat", "seg:acc-eq@item", &ea, "--also=latent-weight"];
     let json = meta(dir.path(), &[&arguments[..], &["--json"]].concat()).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     let found = &json["more"]["latent"][0]["found"]["Ok"];

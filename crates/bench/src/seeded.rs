@@ -17,7 +17,11 @@ use candle_core::{
 };
 
 use super::{Error, shapes::Shape};
-use crate::{files, model::Config, random::SplitMix};
+use crate::{
+    files,
+    model::{Config, config::QkNorm},
+    random::SplitMix,
+};
 
 /// Bytes of the scales in a block of `Q4_K`: `d`, `dmin`, and 12 bytes of 6-bit scales and minima.
 const Q4_K_HEAD: usize = 16;
@@ -109,8 +113,8 @@ impl Seeded {
         match self.config() {
             Config { delta_net: Some(_), experts: Some(_), .. } => Ok("qwen35moe"),
             Config { delta_net: Some(_), experts: None, .. } => Ok("qwen35"),
-            Config { experts: Some(_), qk_norm: true, qkv_bias: false, .. } => Ok("qwen3moe"),
-            Config { experts: None, qk_norm: true, qkv_bias: false, .. } => Ok("qwen3"),
+            Config { experts: Some(_), qk_norm: QkNorm::Heads, qkv_bias: false, .. } => Ok("qwen3moe"),
+            Config { experts: None, qk_norm: QkNorm::Heads, qkv_bias: false, .. } => Ok("qwen3"),
             _ => Err(Error::Seeded {
                 file: self.shape.name.clone(),
                 reason: "only the shapes of Qwen3 and Qwen3.5 are written as GGUF files".into(),

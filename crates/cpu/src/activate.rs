@@ -2,14 +2,19 @@
 
 use super::{
     Isa,
-    lanes::{Lanes, WIDTH, sigmoid},
+    lanes::{Lanes, WIDTH, exp, sigmoid},
     on_isa,
 };
-use tribunal_model::config::Activation;
+use tribunal_model::{backend::Xielu, config::Activation};
 
 /// `x = silu(x)`.
 pub fn silu(isa: Isa, x: &mut [f32]) {
-    on_isa!(isa, silu_alone<>(x: &mut [f32]));
+    alone(isa, Silu, x);
+}
+
+/// `x = xielu(x)`.
+pub fn xielu(isa: Isa, x: &mut [f32], function: Xielu) {
+    alone(isa, function, x);
 }
 
 /// `gate = silu(gate) * up`.
@@ -49,6 +54,11 @@ pub fn apply(activation: Activation, isa: Isa, gate: &mut [f32], up: &[f32]) {
 /// Shape: as [`silu_mul`].
 pub fn logistic_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
     gate_with(isa, Logistic, gate, up);
+}
+
+/// A nonlinearity of values that gate nothing.
+fn alone<G: Gate>(isa: Isa, function: G, x: &mut [f32]) {
+    on_isa!(isa, alone_by_lanes<G: Gate>(function: G, x: &mut [f32]));
 }
 
 fn gate_with<G: Gate>(isa: Isa, function: G, gate: &mut [f32], up: &[f32]) {
@@ -105,6 +115,20 @@ impl Gate for ClampedSilu {
     }
 }
 
+impl Gate for Xielu {
+    #[inline(always)]
+    fn apply<L: Lanes>(self, x: L, _up: L) -> L {
+        let zero = L::splat(0.0);
+        let above = zero.max(x);
+        // The smaller of both; NaN in either stays one of the sum.
+        let least = zero.sub(zero.sub(x).max(L::splat(-self.eps)));
+        let below = exp(least).sub(L::splat(1.0)).sub(x).mul(L::splat(self.negative));
+        let curved =
+            above.mul(above).mul(L::splat(self.positive)).add(below.keep_at_least(zero.sub(x), zero));
+        x.mul_add(L::splat(self.beta), curved)
+    }
+}
+
 /// The smaller of `x` and `limit`; NaN stays NaN.
 #[inline(always)]
 fn at_most<L: Lanes>(x: L, limit: f32) -> L {
@@ -113,13 +137,12 @@ fn at_most<L: Lanes>(x: L, limit: f32) -> L {
 }
 
 #[inline(always)]
-fn silu_alone<L: Lanes>(x: &mut [f32]) {
+fn alone_by_lanes<L: Lanes, G: Gate>(function: G, x: &mut [f32]) {
     let (chunks, tail) = x.as_chunks_mut::<WIDTH>();
     let mut last = [0.0; WIDTH];
     last[..tail.len()].copy_from_slice(tail);
     for lanes in chunks.iter_mut().chain([&mut last]) {
-        let x = L::load(lanes);
-        x.mul(sigmoid(x)).store(lanes);
+        function.apply(L::load(lanes), L::splat(1.0)).store(lanes);
     }
     tail.copy_from_slice(&last[..tail.len()]);
 }

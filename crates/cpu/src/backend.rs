@@ -21,7 +21,7 @@ use tribunal_model::{
     angles::Angles,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
-        StepStatus,
+        StepStatus, Xielu,
     },
     config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -111,6 +111,10 @@ impl Cpu {
 
     fn eps(&self) -> f32 {
         self.config.norm_eps as f32
+    }
+
+    fn centred_norm<'a>(&self, weight: &'a [f32]) -> norm::Norm<'a> {
+        norm::Norm { isa: self.compute.tier, weight, eps: self.eps(), is_centred: self.config.norm_centred }
     }
 
     /// Adds the output of a half layer to the stream.
@@ -269,8 +273,12 @@ impl Backend for Cpu {
         Ok(Floats { values, width: self.config.hidden })
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
-        Ok(Floats { values: norm::rows(self.compute.tier, &x.values, weight, self.eps()), width: x.width })
+    fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input> {
+        let mut values = x.values.clone();
+        if let Some(weight) = weight {
+            self.centred_norm(weight).groups(&mut values, x.width);
+        }
+        Ok(Floats { values, width: x.width })
     }
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product> {
@@ -290,6 +298,12 @@ impl Backend for Cpu {
         self.add(x, product, &after)
     }
 
+    fn accumulate(&mut self, x: &mut Self::Stream, h: &Self::Input, w: &Self::Linear) -> Result<()> {
+        let product = w.forward(&h.values, h.n_rows(), &self.adapted, self.compute).pop();
+        norm::add(self.compute.tier, &mut x.values, &mut product.unwrap_or_default(), x.width, None);
+        Ok(())
+    }
+
     fn project(
         &mut self,
         layer: usize,
@@ -304,13 +318,25 @@ impl Backend for Cpu {
             return Err(Error::Step("expected the fused query, key and value projections".into()));
         };
         let angles = if kind == AttentionKind::Sliding { self.sliding_angles.as_ref() } else { None };
+        let attention = self.config.attention(kind);
+        let mut of_heads = [norms.q, norms.k].map(|norm| norm.map(Vec::as_slice));
+        for ((norm, values), n_heads) in
+            of_heads.iter_mut().zip([&mut q, &mut k]).zip([self.config.n_heads, attention.n_kv_heads])
+        {
+            if let Some(group) = self.config.qk_norm.group(n_heads, attention.head_dim)
+                && let Some(weight) = norm.take()
+            {
+                self.centred_norm(weight).groups(&mut values.values, group);
+            }
+        }
+        let [q_norm, k_norm] = of_heads;
         let rotary = Rotary {
             isa: self.compute.tier,
             config: &self.config,
-            attention: self.config.attention(kind),
+            attention,
             angles: angles.unwrap_or(&self.angles),
-            q_norm: norms.q.map(Vec::as_slice),
-            k_norm: norms.k.map(Vec::as_slice),
+            q_norm,
+            k_norm,
             v_norm: norms.v.map(Vec::as_slice),
         };
         let mut heads = Heads { q: &mut q.values, k: &mut k.values, v: &mut v.values };
@@ -416,6 +442,13 @@ impl Backend for Cpu {
         Ok(gate)
     }
 
+    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
+        let mut up = self.product(x, up)?.pop().unwrap_or(Floats { values: Vec::new(), width: 1 });
+        let (n, isa) = (up.width, self.compute.tier);
+        up.values.par_chunks_mut(n).for_each(|row| activate::xielu(isa, row, xielu));
+        Ok(up)
+    }
+
     fn add_experts(
         &mut self,
         x: &mut Self::Stream,
@@ -433,7 +466,7 @@ impl Backend for Cpu {
         Beside { gated, down, experts, norms }: Beside<'_, Self>,
         after: After<'_, Self::Vector>,
     ) -> Result<Self::Input> {
-        let (input, router) = (self.norm(x, &norms.input)?, self.norm(x, &norms.router)?);
+        let (input, router) = (self.norm(x, Some(&norms.input))?, self.norm(x, Some(&norms.router))?);
         let mut sums = self.mixed(experts, &input, &router.values);
         let dense = down.forward(&gated.values, gated.n_rows(), &self.adapted, self.compute);
         let dense = dense.into_iter().next().unwrap_or_default();

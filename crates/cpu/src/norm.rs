@@ -1,4 +1,5 @@
-//! Root-mean-square norm of rows. A row is computed in f32 in one fixed order, independent of other rows.
+//! Root-mean-square norm of rows, centred or not. A row is computed in f32 in one fixed order, independent of
+//! other rows.
 
 use rayon::prelude::*;
 
@@ -11,15 +12,40 @@ use super::{
 /// A thread takes at least this many elements, so that small batches stay on one thread.
 const MIN_ELEMENTS: usize = 1 << 14;
 
+/// The rows of a norm.
+#[derive(Clone, Copy)]
+pub(super) struct Norm<'a> {
+    pub isa: Isa,
+    pub weight: &'a [f32],
+    pub eps: f32,
+    /// The mean is subtracted first.
+    pub is_centred: bool,
+}
+
+impl Norm<'_> {
+    /// Norms of neighbouring `group` values of each row, by the weights at their places.
+    ///
+    /// Shape: `[rows, weight.len()]`.
+    pub(super) fn groups(self, x: &mut [f32], group: usize) {
+        let Self { isa, weight, eps, is_centred } = self;
+        let cols = weight.len();
+        x.par_chunks_mut(cols).with_min_len(MIN_ELEMENTS.div_ceil(cols)).for_each(|row| {
+            for (values, weight) in row.chunks_exact_mut(group).zip(weight.chunks_exact(group)) {
+                if is_centred {
+                    on_isa!(isa, centred<>(values: &mut [f32]));
+                }
+                in_place(isa, values, weight, eps);
+            }
+        });
+    }
+}
+
 /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
 ///
 /// Shape: `x` and the result `[rows, weight.len()]`.
 pub(super) fn rows(isa: Isa, x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
-    let cols = weight.len();
     let mut y = x.to_vec();
-    y.par_chunks_mut(cols)
-        .with_min_len(MIN_ELEMENTS.div_ceil(cols))
-        .for_each(|row| in_place(isa, row, weight, eps));
+    Norm { isa, weight, eps, is_centred: false }.groups(&mut y, weight.len());
     y
 }
 
@@ -64,6 +90,23 @@ fn normed<L: Lanes>(row: &mut [f32], weight: &[f32], eps: f32) {
     }
     for (x, w) in tail.iter_mut().zip(last) {
         *x = *x * scale * w;
+    }
+}
+
+/// `x -= mean(x)`.
+#[inline(always)]
+fn centred<L: Lanes>(values: &mut [f32]) {
+    let n = values.len() as f32;
+    let (chunks, tail) = values.as_chunks_mut::<WIDTH>();
+    let mut last = [0.0; WIDTH];
+    last[..tail.len()].copy_from_slice(tail);
+    let total = chunks.iter().chain([&last]).fold(L::splat(0.0), |total, x| total.add(L::load(x)));
+    let mean = sum(total) / n;
+    for x in chunks {
+        L::load(x).sub(L::splat(mean)).store(x);
+    }
+    for x in tail {
+        *x -= mean;
     }
 }
 
@@ -159,6 +202,24 @@ mod tests {
         assert_eq!(rows(Isa::detect(), &[-4.0; 64], &weight, 0.0), expected);
     }
 
+    #[test]
+    fn groups_are_centred_and_normed_by_weights_of_their_own() {
+        let (cols, group) = (96, 24);
+        let (mut x, weight) = (noise(2 * cols, 4), noise(cols, 5));
+        let before = x.clone();
+        Norm { isa: Isa::detect(), weight: &weight, eps: 1e-5, is_centred: true }.groups(&mut x, group);
+        for (at, (values, normed)) in before.chunks(group).zip(x.chunks(group)).enumerate() {
+            let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / group as f64;
+            let square = |&v: &f32| (f64::from(v) - mean).powi(2);
+            let root = (values.iter().map(square).sum::<f64>() / group as f64 + 1e-5).sqrt();
+            let weights = &weight[at * group % cols..][..group];
+            for ((&v, &w), &y) in values.iter().zip(weights).zip(normed) {
+                let expected = (f64::from(v) - mean) / root * f64::from(w);
+                assert!((f64::from(y) - expected).abs() < 1e-5, "{y} for {expected}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn a_row_has_the_same_bits_alone_and_on_every_isa(n in 1_usize..40, cols in 1_usize..200, seed: u32) {
@@ -172,6 +233,12 @@ mod tests {
                 let expected: Vec<f32> = sums.iter().zip(&all).map(|(sum, y)| sum + y).collect();
                 add(isa, &mut sums, &mut x.clone(), cols, Some((&weight, 1e-6)));
                 prop_assert_eq!(bits(&sums), bits(&expected));
+                let centred = |isa: Isa, x: &[f32]| {
+                    let mut x = x.to_vec();
+                    Norm { isa, weight: &weight, eps: 1e-6, is_centred: true }.groups(&mut x, cols);
+                    bits(&x)
+                };
+                prop_assert_eq!(centred(isa, &x[..cols]), centred(Isa::PORTABLE, &x)[..cols].to_vec());
             }
         }
     }

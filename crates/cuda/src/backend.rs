@@ -50,6 +50,7 @@ use tribunal_model::{
     Config, Result, Weights,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+        Xielu,
     },
     config::{self, Attention, AttentionKind},
     step::Step,
@@ -301,7 +302,7 @@ impl Backend for Cuda {
         Ok(out)
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
+    fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input> {
         Ok(self.residual_norm(x, (Add::Nothing, 1.0), weight)?)
     }
 
@@ -329,6 +330,10 @@ impl Backend for Cuda {
         Ok(self.residual_norm(x, (Add::Nothing, factor), next)?)
     }
 
+    fn accumulate(&mut self, x: &mut Self::Stream, h: &Self::Input, w: &Self::Linear) -> Result<()> {
+        Ok(self.multiply(h, w, (x.at(), w.n), true)?)
+    }
+
     fn project(
         &mut self,
         layer: usize,
@@ -343,7 +348,9 @@ impl Backend for Cuda {
         {
             return Ok(queries);
         }
+        let width = qkv.n;
         let qkv = self.product(h, qkv)?;
+        let norms = self.norm_heads(&qkv, norms, width, kind)?;
         Ok(self.rotate(layer, &qkv, norms, kind)?)
     }
 
@@ -381,6 +388,10 @@ impl Backend for Cuda {
 
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input> {
         Ok(self.gated_of(x, gate_up, self.config.intermediate)?)
+    }
+
+    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
+        Ok(self.xielu_of(x, up, xielu)?)
     }
 
     fn add_experts(

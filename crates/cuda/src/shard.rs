@@ -157,6 +157,8 @@ pub struct SharedHeads {
     /// Key heads of DeltaNet layers, each with neighbouring value heads: 1 where value heads are tiled, so
     /// that those of a key head are not neighbours. `None` of a model without such layers.
     pub n_key_heads: Option<usize>,
+    /// Norms of queries and keys have weights for all heads, so that one card has them.
+    pub are_normed_together: bool,
 }
 
 impl From<Sizes> for SharedHeads {
@@ -169,6 +171,7 @@ impl From<Sizes> for SharedHeads {
             n_kv_heads,
             n_sliding_kv_heads: of_sliding.filter(|n| *n != n_kv_heads),
             n_key_heads,
+            are_normed_together: sizes.are_heads_normed_together,
         }
     }
 }
@@ -178,6 +181,9 @@ impl std::fmt::Display for SharedHeads {
         write!(f, "{} heads, {} of keys and values", self.n_heads, self.n_kv_heads)?;
         if let Some(n) = self.n_sliding_kv_heads {
             write!(f, " ({n} in layers with a window)")?;
+        }
+        if self.are_normed_together {
+            f.write_str(", whose norms one GPU has together")?;
         }
         match self.n_key_heads {
             None => Ok(()),
@@ -193,7 +199,10 @@ impl SharedHeads {
     /// divided by it. In the second case several cards have the same ones.
     #[must_use]
     pub fn possible_cards(self) -> Vec<usize> {
-        let Self { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads } = self;
+        let Self { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads, are_normed_together } = self;
+        if are_normed_together {
+            return vec![1];
+        }
         let divides = |n: &usize| {
             let shares = |heads: usize| heads.is_multiple_of(*n) || n.is_multiple_of(heads);
             n_heads.is_multiple_of(*n)
@@ -244,11 +253,20 @@ mod tests {
             ("tiled value heads", (16, 2, Some(1)), vec![1]),
         ] {
             let (n_heads, n_kv_heads, n_key_heads) = heads;
-            let heads = SharedHeads { n_heads, n_kv_heads, n_sliding_kv_heads: None, n_key_heads };
+            let are_normed_together = false;
+            let heads = SharedHeads {
+                n_heads,
+                n_kv_heads,
+                n_sliding_kv_heads: None,
+                n_key_heads,
+                are_normed_together,
+            };
             assert_eq!(heads.possible_cards(), possible, "{name}");
+            assert_eq!(SharedHeads { are_normed_together: true, ..heads }.possible_cards(), [1]);
         }
-        let gemma =
-            SharedHeads { n_heads: 24, n_kv_heads: 4, n_sliding_kv_heads: Some(6), n_key_heads: None };
+        let (n_heads, n_kv_heads, n_key_heads, are_normed_together) = (24, 4, None, false);
+        let n_sliding_kv_heads = Some(6);
+        let gemma = SharedHeads { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads, are_normed_together };
         assert_eq!(gemma.possible_cards(), [1, 2], "four divide 24 and 4, and not 6");
         assert_eq!(gemma.to_string(), "24 heads, 4 of keys and values (6 in layers with a window)");
     }

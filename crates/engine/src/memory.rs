@@ -50,10 +50,10 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::TooMuchCache`].
-pub fn check_free(asked: usize, loaded_bytes: usize, available: Option<usize>) -> Result<(), Error> {
+pub fn check_free(kv_bytes: usize, loaded_bytes: usize, available: Option<usize>) -> Result<(), Error> {
     let free = available.map(|free| free.saturating_sub(loaded_bytes));
-    match free.filter(|free| *free < asked) {
-        Some(free) => Err(Error::TooMuchCache { asked: size(asked), free: in_words(free) }),
+    match free.filter(|free| *free < kv_bytes) {
+        Some(free) => Err(Error::TooMuchCache { asked: size(kv_bytes), free: in_words(free) }),
         None => Ok(()),
     }
 }
@@ -227,6 +227,7 @@ mod tests {
         experts: None,
         delta_net: None,
         gated_attention: false,
+        are_heads_normed_together: false,
     };
     const QWEN_32B: Sizes = Sizes {
         hidden: 5120,

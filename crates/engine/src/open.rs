@@ -34,22 +34,22 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
     }
     let text = |reason: String| Error::Text { path: path.display().to_string(), reason };
     let source = template_source(path, weights, options).map_err(text)?;
-    let own = tokenizer(path, weights, source.as_deref()).map_err(text)?;
-    over(weights, own, source.as_deref(), options)
+    let tokenizer = tokenizer(path, weights, source.as_deref()).map_err(text)?;
+    over(weights, tokenizer, source.as_deref(), options)
 }
 
 /// Opens an engine with a tokenizer and the source of a chat template already read.
 pub fn over(
     weights: &Weights,
-    own: Tokenizer,
+    tokenizer: Tokenizer,
     source: Option<&str>,
     options: &Options,
 ) -> Result<Engine, Error> {
     let config = weights.config();
     let text = |reason: String| Error::Text { path: weights.path().display().to_string(), reason };
-    let own = own.with_stop_ids(&config.stop_ids);
-    let stops = added_stops(&own, &options.stop_tokens);
-    let tokenizer = own.with_stop_tokens(&options.stop_tokens).map_err(|e| text(e.to_string()))?;
+    let tokenizer = tokenizer.with_stop_ids(&config.stop_ids);
+    let stops = added_stops(&tokenizer, &options.stop_tokens);
+    let tokenizer = tokenizer.with_stop_tokens(&options.stop_tokens).map_err(|e| text(e.to_string()))?;
     let template = source.map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
     let refused = |source| Error::Template { path: weights.path().display().to_string(), source };
     let template = template.map_err(refused)?;
@@ -119,8 +119,8 @@ fn ready(
         let room = room(shares, kv_bytes, options)?;
         let kv_bytes = room.bytes(shares);
         memory::check_limit(loaded_bytes.saturating_add(kv_bytes))?;
-        if let Some(asked) = options.kv_bytes {
-            memory::check_free(asked, loaded_bytes, memory::available())?;
+        if let Some(bytes) = options.kv_bytes {
+            memory::check_free(bytes, loaded_bytes, memory::available())?;
         }
         let mut model = loaded(device, weights, adapters, options)?;
         room.reserve(&mut *model, options)?;
@@ -227,8 +227,8 @@ fn largest_step(
     options: &Options,
 ) -> Result<(usize, StepLimits), Error> {
     let (config, Shares { n_cards, block_bytes, context, .. }) = (model.config(), shares);
-    let given = options.kv_bytes.map(|bytes| bytes / n_cards);
-    let cache = given.unwrap_or_else(|| shares.least());
+    let kv_bytes = options.kv_bytes.map(|bytes| bytes / n_cards);
+    let cache = kv_bytes.unwrap_or_else(|| shares.least());
     let mut least = 0;
     for n_tokens in memory::step_tokens(options) {
         let most = memory::step_limits(config.into(), n_tokens, options.n_rows, context);
@@ -239,25 +239,25 @@ fn largest_step(
     }
     // A shorter context makes steps smaller too; ignoring that is conservative.
     let fits = free.saturating_sub(least) / block_bytes * BLOCK;
-    let (what, hint) = match options.kv_bytes {
+    let (subject, hint) = match options.kv_bytes {
         Some(_) if fits >= context => {
             let most = memory::whole_size((free - least) * n_cards);
             ("steps beside this cache".to_owned(), format!("a KV cache of {most} fits"))
         }
         _ if fits > 0 => {
-            let what = format!("steps and a sequence of {context} tokens");
-            (what, format!("a context of {} fits", fits.min(context)))
+            let subject = format!("steps and a sequence of {context} tokens");
+            (subject, format!("a context of {} fits", fits.min(context)))
         }
         _ => ("steps beside the weights".to_owned(), "a quantized model leaves more room".to_owned()),
     };
-    Err(model::Error::from(cuda::Error::memory(&what, least + cache, free, &hint)).into())
+    Err(model::Error::from(cuda::Error::memory(&subject, least + cache, free, &hint)).into())
 }
 
 /// Reserves the cache. A cache sized by the free memory shrinks where another program takes memory at the
 /// same time.
 fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<Room, Error> {
-    let given = options.kv_bytes.map(|bytes| bytes / shares.n_cards);
-    let mut kv_bytes = given.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
+    let kv_bytes = options.kv_bytes.map(|bytes| bytes / shares.n_cards);
+    let mut kv_bytes = kv_bytes.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
     let mut fits = room(shares, kv_bytes, options)?;
     while let Err(error) = fits.reserve(model, options) {
         let full = matches!(cuda::Error::of_model(&error), Some(cuda::Error::Memory { .. }));
@@ -314,19 +314,19 @@ fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<T
             format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
         })?;
         let config = tokenizer_config(path)?;
-        let own = template_file(path)?;
+        let of_folder = template_file(path)?;
         let model_type = model_type(path);
         let files = Files { json: &json, config: config.as_deref(), model_type: model_type.as_deref() };
-        Tokenizer::from_files(files, template.or(own.as_deref()))
+        Tokenizer::from_files(files, template.or(of_folder.as_deref()))
     };
     tokenizer.map_err(|e| e.to_string())
 }
 
 /// The given tokens that do not end a turn by themselves, each once.
-fn added_stops(own: &Tokenizer, given: &[String]) -> Vec<String> {
+fn added_stops(tokenizer: &Tokenizer, stops: &[String]) -> Vec<String> {
     let mut added: Vec<String> = Vec::new();
-    for name in given {
-        let is_own = own.control_id(name).is_some_and(|id| own.stops().contains(&id));
+    for name in stops {
+        let is_own = tokenizer.control_id(name).is_some_and(|id| tokenizer.stops().contains(&id));
         if !is_own && !added.contains(name) {
             added.push(name.clone());
         }
@@ -365,8 +365,8 @@ fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<
     if let Some(metadata) = weights.metadata() {
         return Ok(string(metadata, "tokenizer.chat_template"));
     }
-    if let Some(own) = template_file(path)? {
-        return Ok(Some(own));
+    if let Some(template) = template_file(path)? {
+        return Ok(Some(template));
     }
     let Some(config) = tokenizer_config(path)? else { return Ok(None) };
     let config: serde_json::Value =

@@ -45,7 +45,7 @@ pub struct Invocation {
     pub directory: String,
     /// Names given in the command, by flag or option, of files or folders whose copies the specification
     /// names.
-    pub given: BTreeMap<String, String>,
+    pub typed: BTreeMap<String, String>,
     pub build: Build,
     /// Lock on the files being written, for signal handlers.
     pub writing: Writing,
@@ -59,7 +59,7 @@ impl Default for Invocation {
         Self {
             command: Vec::new(),
             directory: String::new(),
-            given: BTreeMap::new(),
+            typed: BTreeMap::new(),
             build: Build { version: env!("CARGO_PKG_VERSION").into(), ..Build::default() },
             writing: Writing::default(),
             stop: CancellationToken::default(),
@@ -269,8 +269,8 @@ impl Evaluation {
         let signature = signature(built, &models.signature, &spec.sampling);
         let (mut origin, copies) = provenance::of(spec, built, models, invocation.build.clone())?;
         for material in &mut origin.materials {
-            if let Some(given) = invocation.given.get(&material.flag) {
-                given.clone_into(&mut material.given);
+            if let Some(typed) = invocation.typed.get(&material.flag) {
+                typed.clone_into(&mut material.given);
             }
         }
         let config = RunConfig {

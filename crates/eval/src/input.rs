@@ -51,11 +51,11 @@ pub fn read_any(spec: &InputSpec) -> Result<Input> {
             Ok(read::table(file, languages(spec).as_ref())?)
         }
         (false, None, Some(dir)) => {
-            let Pair { given, src, tgt } = pair(spec, InputKind::TestSet)?.clone();
+            let Pair { name, src, tgt } = pair(spec, InputKind::TestSet)?.clone();
             let systems = Some(spec.systems.clone()).filter(|systems| !systems.is_empty());
             let reference = spec.reference.as_ref().map(|name| name.display().to_string());
             no_docs(spec, InputKind::TestSet)?;
-            Ok(read::testset(&TestSet { dir: dir.clone(), pair: (given, src, tgt), systems, reference })?)
+            Ok(read::testset(&TestSet { dir: dir.clone(), pair: (name, src, tgt), systems, reference })?)
         }
         (false, None, None) => Err(Error::NoInput),
         _ => Err(Error::SeveralInputs),

@@ -28,7 +28,7 @@ pub struct Recorded {
     /// With paths that exist here.
     pub spec: Spec,
     /// The specification in the run's command.
-    pub given: Spec,
+    pub original: Spec,
     pub input: Input,
 }
 
@@ -66,13 +66,13 @@ pub struct Changes {
     pub allow_files: bool,
 }
 
-/// Reads a folder's run. `given`: the specification of its command.
+/// Reads a folder's run. `original`: the specification of its command.
 ///
 /// # Errors
 /// An input that neither the folder keeps nor its command finds, files of which there is no copy.
-pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<Recorded> {
-    let mut spec = given.clone();
-    spec.models = located(&run, &given.models);
+pub fn read(dir: &Path, run: RunFile, original: Spec, changes: &Changes) -> Result<Recorded> {
+    let mut spec = original.clone();
+    spec.models = located(&run, &original.models);
     apply(&mut spec, changes);
     let input = match kept::read(dir, &run)? {
         Some((segments, selection)) => Input { segments, selection, notes: Vec::new() },
@@ -80,7 +80,7 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
         None => return Err(Error::NoCopyOfInput(dir.into())),
     };
     relocate(dir, &run, &mut spec, changes)?;
-    Ok(Recorded { run, spec, given, input })
+    Ok(Recorded { run, spec, original, input })
 }
 
 /// The models that a run's command names, located on this machine: as paths from the directory of the

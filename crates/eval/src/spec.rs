@@ -94,7 +94,7 @@ pub struct InputSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pair {
-    pub given: String,
+    pub name: String,
     pub src: Lang,
     pub tgt: Lang,
 }
@@ -102,13 +102,13 @@ pub struct Pair {
 impl FromStr for Pair {
     type Err = lang::Error;
 
-    fn from_str(given: &str) -> Result<Self, lang::Error> {
-        let (src, tgt) = lang::parse_pair(given)?;
+    fn from_str(name: &str) -> Result<Self, lang::Error> {
+        let (src, tgt) = lang::parse_pair(name)?;
         let plain = |pair: &str| pair.trim().replace('-', "_").to_lowercase();
         let usual = format!("{src}-{tgt}");
         // `eng-deu` and `English-German` name no files: those are called `en-de`.
-        let given = if plain(given) == plain(&usual) { given.trim().to_owned() } else { usual };
-        Ok(Self { given, src, tgt })
+        let name = if plain(name) == plain(&usual) { name.trim().to_owned() } else { usual };
+        Ok(Self { name, src, tgt })
     }
 }
 
@@ -122,7 +122,7 @@ impl TryFrom<String> for Pair {
 
 impl From<Pair> for String {
     fn from(pair: Pair) -> Self {
-        pair.given
+        pair.name
     }
 }
 

@@ -352,10 +352,10 @@ impl SingleQuestion {
         for (shot, answer) in
             answer.iter().flat_map(|answer| self.shots.iter().map(move |shot| (shot, *answer)))
         {
-            let asked = self.prompts.render(question, Pair::from_shot(shot).shown(self.preset))?;
+            let example = self.prompts.render(question, Pair::from_shot(shot).shown(self.preset))?;
             let answer = self.prompts.render(answer, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
-            chat = chat.user(asked).assistant(answer);
+            chat = chat.user(example).assistant(answer);
         }
         Ok(chat.user(self.prompts.render(question, values)?))
     }

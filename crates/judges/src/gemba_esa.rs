@@ -98,9 +98,9 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    ..Method::with(|settings, given| {
-        let options = Options::read(given);
-        check_options(settings, &options, given)?;
+    ..Method::with(|settings, options_given| {
+        let options = Options::read(options_given);
+        check_options(settings, &options, options_given)?;
         Ok(GembaEsa::new(settings, &options)?.into())
     })
 };

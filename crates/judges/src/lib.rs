@@ -216,9 +216,9 @@ impl Judge {
 
     /// The sampling of its questions.
     #[must_use]
-    pub fn sampling(&self, asked: &Sampling) -> Sampling {
-        let [temperature, top_p] = self.sampled_at.unwrap_or([asked.temperature, asked.top_p]);
-        Sampling { temperature, top_p, ..asked.clone() }
+    pub fn sampling(&self, requested: &Sampling) -> Sampling {
+        let [temperature, top_p] = self.sampled_at.unwrap_or([requested.temperature, requested.top_p]);
+        Sampling { temperature, top_p, ..requested.clone() }
     }
 
     /// This judge at `samples` seeds.

@@ -9,7 +9,7 @@ mod peft;
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Config, Error};
+use super::{Config, Error, config::neighbouring_row};
 
 pub use peft::{CONFIG_FILE, WEIGHTS_FILE, is_adapter};
 
@@ -74,6 +74,15 @@ pub struct LowRank {
 }
 
 impl LowRank {
+    /// This update of queries or keys whose rotated pairs are neighbours, with the two values of a pair half
+    /// of `rotary_dim` apart.
+    #[must_use]
+    pub fn apart(&self, head_dim: usize, rotary_dim: usize) -> Self {
+        let rank = self.b.len() / self.n_out.max(1);
+        let rows = (0..self.n_out).map(|row| neighbouring_row(row, head_dim, rotary_dim) * rank);
+        Self { b: rows.flat_map(|at| &self.b[at..at + rank]).copied().collect(), ..self.clone() }
+    }
+
     /// The parts of a matrix whose rows belong, `n` after `n`, to one of two matrices and to the other.
     #[must_use]
     pub fn halves(&self, n: usize) -> [Self; 2] {
@@ -203,7 +212,10 @@ impl Module {
     fn absent(self, model: &Config, layer: usize) -> Option<&'static str> {
         if !self.is_of_attention() {
             let has_dense = model.experts_of(layer).is_none_or(|experts| experts.beside_dense);
-            return (!has_dense).then_some("the model has experts");
+            let has_no_gate = self == Self::Gate && model.xielu;
+            return has_no_gate
+                .then_some("the model has no gate")
+                .or((!has_dense).then_some("the model has experts"));
         }
         if model.delta_net_of(layer).is_some() {
             return Some("the model has linear attention");

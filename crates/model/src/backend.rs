@@ -56,7 +56,20 @@ pub struct After<'a, V> {
     pub norm: Option<&'a V>,
     /// 1 where it has no factor.
     pub factor: f32,
-    pub next: &'a V,
+    /// `None` where the next half layer has x itself as its input.
+    pub next: Option<&'a V>,
+}
+
+/// The nonlinearity of a feed-forward half without a gate:
+/// `positive x^2 + beta x` above 0, `(e^min(x, eps) - 1 - x) negative + beta x` below.
+///
+/// Source: Huang and Schlag (2025), Deriving Activation Functions Using Integration, section 3.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Xielu {
+    pub positive: f32,
+    pub negative: f32,
+    pub beta: f32,
+    pub eps: f32,
 }
 
 /// Experts beside a dense half. All of it starts from the residual stream.
@@ -298,12 +311,13 @@ pub trait Backend: Runtime + Sized + 'static {
     /// The device fails.
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream>;
 
-    /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
+    /// `x / sqrt(mean(x^2) + eps) * weight`, row by row, of rows whose mean is subtracted first where the
+    /// model's norms are centred; x itself without a weight.
     /// Source: Zhang and Sennrich (2019), Root Mean Square Layer Normalization, equation 4.
     ///
     /// # Errors
     /// The device fails.
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input>;
+    fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input>;
 
     /// `x w^T + b` for each part, plus the update of a row's adapter.
     ///
@@ -323,9 +337,16 @@ pub trait Backend: Runtime + Sized + 'static {
         after: After<'_, Self::Vector>,
     ) -> Result<Self::Input>;
 
+    /// Adds `h w^T + b`, plus the update of a row's adapter, to the stream. Inputs made of the stream keep
+    /// their values.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn accumulate(&mut self, x: &mut Self::Stream, h: &Self::Input, w: &Self::Linear) -> Result<()>;
+
     /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated:
-    /// queries and keys are normed by head and rotated, values normed, where the model has such norms; keys
-    /// and values are written to one layer of the cache. Returns the queries.
+    /// queries and keys are normed as defined by [`super::config::QkNorm`] and rotated, values normed, where
+    /// the model has such norms; keys and values are written to one layer of the cache. Returns the queries.
     ///
     /// # Errors
     /// The device fails.
@@ -409,6 +430,12 @@ pub trait Backend: Runtime + Sized + 'static {
     /// # Errors
     /// The device fails.
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input>;
+
+    /// The nonlinearity of a product with the matrix of a half without a gate.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input>;
 
     /// Adds y to the stream as defined by [`After`]. For each row, y is the sum of its chosen experts'
     /// outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared

@@ -6,12 +6,15 @@ mod delta_net;
 mod experts;
 pub mod gguf;
 pub(super) mod hf;
+mod norms;
 
 use crate::Error;
 
+pub(crate) use attention::neighbouring_row;
 pub use attention::{Attention, AttentionKind, Latent, Windows};
 pub use delta_net::DeltaNet;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
+pub use norms::{LayerNorms, QkNorm};
 
 /// Sizes and switches of one decoder. The default is a Llama-like one without sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,18 +29,19 @@ pub struct Config {
     pub n_heads: usize,
     /// The attention of layers that see all keys.
     pub full: Attention,
-    /// The attention of layers with a window, where there are any.
+    /// The attention of layers of a second kind, where there are any: with a window, or without positions
+    /// (SmolLM3).
     pub sliding: Option<Attention>,
-    /// For each layer, true if it has a sliding window.
+    /// For each layer, true if it is of the second kind.
     pub slides: Vec<bool>,
     pub norm_eps: f64,
     /// Norms multiply by 1 more than the weights in the file (safetensors of Gemma and of Qwen's hybrids;
     /// GGUF files have the 1 added already).
     pub norm_plus_one: bool,
-    /// Each half layer also has a norm behind it (Gemma 3).
-    pub post_norms: bool,
-    /// Each head of q and k has a norm (Qwen3, Gemma 3).
-    pub qk_norm: bool,
+    /// Norms subtract the mean of their inputs first (Cohere).
+    pub norm_centred: bool,
+    pub norms: LayerNorms,
+    pub qk_norm: QkNorm,
     /// Each head of v has a norm without weights (Gemma 4).
     pub value_norm: bool,
     /// Each head has a learnt logit without a value that joins the softmax (gpt-oss).
@@ -52,6 +56,9 @@ pub struct Config {
     pub mlp_bias: bool,
     /// The norms of q and k come after their rotation (Hunyuan).
     pub norm_after_rotation: bool,
+    /// In a checkpoint's rows of q and k, and an adapter's, the two values of a rotated pair are neighbours
+    /// (GLM-4, Cohere). In memory they are half of the rotated values apart.
+    pub neighbours_rotate: bool,
     /// Scores are multiplied by this factor before the softmax.
     pub attention_scale: f32,
     /// Queries are multiplied by a factor that grows with their position (Ministral 3).
@@ -60,7 +67,12 @@ pub struct Config {
     pub score_softcap: Option<f32>,
     /// Logits become `c tanh(logit / c)` (Gemma 2).
     pub logit_softcap: Option<f32>,
+    /// Logits are multiplied by this (Cohere, Granite).
+    pub logit_scale: Option<f32>,
     pub activation: Activation,
+    /// The feed-forward half is `down(xielu(up x))`, without a gate, and [`Config::activation`] has no
+    /// meaning (Apertus).
+    pub xielu: bool,
     /// Queries have a gate beside them: attended values are multiplied by its logistic function (Qwen's
     /// hybrids).
     pub gated_attention: bool,
@@ -68,7 +80,7 @@ pub struct Config {
     pub delta_net: Option<DeltaNet>,
     /// Experts instead of some or all dense feed-forward halves.
     pub experts: Option<Experts>,
-    /// Embeddings are multiplied by this (Gemma: the square root of the width).
+    /// Embeddings are multiplied by this (in Gemma the square root of the width).
     pub embedding_scale: Option<f32>,
     /// The output matrix is the embedding matrix.
     pub tied: bool,
@@ -158,6 +170,13 @@ pub enum Scaling {
     /// The first pairs of a head are rotated, with frequencies that are divided by a factor; the others are
     /// not rotated (full layers of Gemma 4).
     Proportional { pairs: usize, factor: f64 },
+    /// `LongRoPE` up to the positions of pretraining: a divisor per frequency, and a factor on cos and sin.
+    /// Past them other divisors are in force for the whole text, which is not supported.
+    ///
+    /// Source: Ding et al. (2024), `LongRoPE`, algorithm 1; the factor is that of Phi-3.
+    Long { short: Vec<f32>, attention: f64, original: usize },
+    /// No value is rotated: attention without positions.
+    Unrotated,
 }
 
 impl Rope {
@@ -177,6 +196,10 @@ impl Rope {
                 (all(&|i| 1.0 / theta.powf((2 * i) as f64 / dim)), 1.0)
             }
             Scaling::Linear(factor) => (all(&|i| plain(i) / factor), 1.0),
+            Scaling::Long { short, attention, .. } => {
+                (all(&|i| plain(i) / f64::from(short[i])), *attention as f32)
+            }
+            Scaling::Unrotated => (all(&|_| 0.0), 1.0),
             Scaling::Factors(by) => (all(&|i| plain(i) / f64::from(by[i])), 1.0),
             Scaling::Proportional { pairs, factor } => {
                 (all(&|i| if i < *pairs { plain(i) / factor } else { 0.0 }), 1.0)
@@ -221,15 +244,19 @@ impl Config {
     /// Checks that the rope has angles for all positions of a context.
     ///
     /// # Errors
-    /// A dynamic rope, whose angles change with the length of a text past the model's own positions; `path`
-    /// is for the message.
+    /// A rope whose angles change with the length of a text past [`Config::context`]; `path` is for the
+    /// message.
     pub fn check_context(&self, path: &str, context: usize) -> Result<(), Error> {
-        let is_dynamic = |rope: &Rope| rope.scaling == Scaling::Dynamic;
-        if context <= self.context || !self.attentions().any(|attention| is_dynamic(&attention.rope)) {
+        let changing = |attention: &Attention| match attention.rope.scaling {
+            Scaling::Dynamic => Some("dynamic"),
+            Scaling::Long { .. } => Some("longrope"),
+            _ => None,
+        };
+        let Some(kind) = self.attentions().find_map(changing).filter(|_| context > self.context) else {
             return Ok(());
-        }
+        };
         let reason = format!(
-            "is `dynamic`: past {0} positions its angles change with the length of the text; hint: `--context {0}`",
+            "is `{kind}`: past {0} positions its angles change with the length of the text; hint: `--context {0}`",
             self.context
         );
         Err(Error::Config { path: path.into(), key: "rope_type".into(), reason })

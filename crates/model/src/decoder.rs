@@ -8,9 +8,9 @@ use super::{
     adapter::{AdapterLayer, Module},
     backend::{
         Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Recheck, Rows, Runtime,
-        StepStatus,
+        StepStatus, Xielu,
     },
-    config::AttentionKind,
+    config::{AttentionKind, LayerNorms},
     step::Step,
 };
 use load::Load;
@@ -75,17 +75,21 @@ pub struct Decoder<B: Backend> {
 }
 
 struct Layer<B: Backend> {
-    input_layernorm: B::Vector,
+    norms: Norms<B::Vector>,
     mixer: Mixer<B>,
     /// The output of the token mixer.
     o_proj: B::Linear,
-    /// The norm before the feed-forward half.
-    mlp_norm: B::Vector,
     feed: Feed<B>,
-    /// Gemma's norms of each half's output.
-    post_norms: Option<(B::Vector, B::Vector)>,
     /// The factor of the layer's output.
     factor: f32,
+}
+
+/// The norms of a layer; `None` where the architecture has none.
+struct Norms<V> {
+    before_attention: Option<V>,
+    behind_attention: Option<V>,
+    before_feed: Option<V>,
+    behind_feed: Option<V>,
 }
 
 /// The way that a layer's tokens see earlier ones.
@@ -110,6 +114,12 @@ enum Feed<B: Backend> {
         gate_up: B::Linear,
         down_proj: B::Linear,
     },
+    /// Without a gate.
+    Ungated {
+        up_proj: B::Linear,
+        down_proj: B::Linear,
+        xielu: Xielu,
+    },
     Experts(B::Experts),
     /// A dense half and experts, side by side.
     Beside {
@@ -118,6 +128,33 @@ enum Feed<B: Backend> {
         experts: B::Experts,
         norms: BesideNorms<B::Vector>,
     },
+}
+
+impl<B: Backend> Feed<B> {
+    /// Adds the half layer of `h` to the stream; returns the input of the next one.
+    fn add(
+        &self,
+        backend: &mut B,
+        x: &mut B::Stream,
+        h: &B::Input,
+        after: After<'_, B::Vector>,
+    ) -> Result<B::Input> {
+        match self {
+            Self::Dense { gate_up, down_proj } => {
+                let gated = backend.gated_product(h, gate_up)?; // [rows, intermediate]
+                backend.add_product(x, &gated, down_proj, after)
+            }
+            Self::Ungated { up_proj, down_proj, xielu } => {
+                let activated = backend.xielu_product(h, up_proj, *xielu)?; // [rows, intermediate]
+                backend.add_product(x, &activated, down_proj, after)
+            }
+            Self::Experts(experts) => backend.add_experts(x, h, experts, after),
+            Self::Beside { gate_up, down_proj, experts, norms } => {
+                let gated = &backend.gated_product(h, gate_up)?; // [rows, intermediate]
+                backend.add_beside(x, Beside { gated, down: down_proj, experts, norms }, after)
+            }
+        }
+    }
 }
 
 /// The norms of heads, as arguments of an operation.
@@ -141,7 +178,7 @@ impl<B: Backend> Decoder<B> {
             None => Some(load.linear(&[("lm_head".into(), vocab)], hidden, Cut::Anywhere)?),
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
-        let norm = load.norm("model.norm", hidden)?;
+        let norm = load.last_norm()?;
         let hidden_states = Vec::new();
         Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, hidden_states })
     }
@@ -178,7 +215,8 @@ impl<B: Backend> Decoder<B> {
     /// The tokens' rows, and their norm for the first layer.
     fn embed(&mut self) -> Result<(B::Stream, B::Input)> {
         let x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
-        let first = self.layers.first().map_or(&self.norm, |layer| &layer.input_layernorm);
+        let first =
+            self.layers.first().map_or(Some(&self.norm), |layer| layer.norms.before_attention.as_ref());
         let h = self.backend.norm(&x, first)?;
         Ok((x, h))
     }
@@ -188,14 +226,20 @@ impl<B: Backend> Decoder<B> {
     ///
     /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`, each.
     fn layer(&mut self, idx: usize, mut x: B::Stream, h: &B::Input) -> Result<(B::Stream, B::Input)> {
-        let next = self.layers.get(idx + 1).map_or(&self.norm, |layer| &layer.input_layernorm);
+        let next = self.layers.get(idx + 1);
+        let next = next.map_or(Some(&self.norm), |layer| layer.norms.before_attention.as_ref());
         let is_last = idx + 1 == self.layers.len();
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
+        let is_parallel = self.config.norms == LayerNorms::Shared;
+        let mut input_of_wanted = None;
         let mixed = match &layer.mixer {
             Mixer::Attention { qkv, norms, sinks, kind } => {
                 let mut queries = backend.project(idx, h, qkv, head_norms(norms), *kind)?;
                 if is_last {
                     (x, queries) = backend.take_wanted(x, queries)?;
+                    if is_parallel {
+                        input_of_wanted = Some(backend.norm(&x, layer.norms.before_attention.as_ref())?);
+                    }
                 }
                 let rows = if is_last { Rows::Wanted } else { Rows::All };
                 backend.attend(idx, queries, rows, *kind, sinks.as_ref())? // [rows, heads head_dim]
@@ -212,21 +256,18 @@ impl<B: Backend> Decoder<B> {
             // Never the last layer: the configuration is checked.
             Mixer::DeltaNet { projections, delta_net } => backend.mix(idx, h, projections, delta_net)?,
         };
-        let post_norms = layer.post_norms.as_ref();
-        let after = After { norm: post_norms.map(|norms| &norms.0), factor: 1.0, next: &layer.mlp_norm };
-        let h = backend.add_product(&mut x, &mixed, &layer.o_proj, after)?;
-        let after = After { norm: post_norms.map(|norms| &norms.1), factor: layer.factor, next };
-        let h = match &layer.feed {
-            Feed::Dense { gate_up, down_proj } => {
-                let gated = backend.gated_product(&h, gate_up)?; // [rows, intermediate]
-                backend.add_product(&mut x, &gated, down_proj, after)?
-            }
-            Feed::Experts(experts) => backend.add_experts(&mut x, &h, experts, after)?,
-            Feed::Beside { gate_up, down_proj, experts, norms } => {
-                let gated = &backend.gated_product(&h, gate_up)?; // [rows, intermediate]
-                backend.add_beside(&mut x, Beside { gated, down: down_proj, experts, norms }, after)?
-            }
+        let of_stream;
+        let h = if is_parallel {
+            backend.accumulate(&mut x, &mixed, &layer.o_proj)?;
+            input_of_wanted.as_ref().unwrap_or(h)
+        } else {
+            let (norm, next) = (layer.norms.behind_attention.as_ref(), layer.norms.before_feed.as_ref());
+            let after = After { norm, factor: 1.0, next };
+            of_stream = backend.add_product(&mut x, &mixed, &layer.o_proj, after)?;
+            &of_stream
         };
+        let after = After { norm: layer.norms.behind_feed.as_ref(), factor: layer.factor, next };
+        let h = layer.feed.add(backend, &mut x, h, after)?;
         Ok((x, h))
     }
 
@@ -265,17 +306,25 @@ impl<B: Backend> Model for Decoder<B> {
             let layer_parts = adapter.layers.get(idx).unwrap_or(&none);
             let added = |module| layer_parts.get(&module).map(|matrices| Added { matrices, scale });
             let backend = &mut self.backend;
+            let attention = self.config.attention_of(idx);
             match &mut layer.mixer {
                 Mixer::Attention { qkv, .. } if self.config.gated_attention => {
-                    let halves = layer_parts
-                        .get(&Module::Q)
-                        .map(|both| both.halves(self.config.attention_of(idx).head_dim));
+                    let halves = layer_parts.get(&Module::Q).map(|both| both.halves(attention.head_dim));
                     let half = |i: usize| halves.as_ref().map(|halves| Added { matrices: &halves[i], scale });
                     backend.adapt(qkv, &[half(0), added(Module::K), added(Module::V), half(1)])?;
                 }
+                Mixer::Attention { qkv, .. } if self.config.neighbours_rotate => {
+                    let turned = [Module::Q, Module::K].map(|module| {
+                        layer_parts
+                            .get(&module)
+                            .map(|part| part.apart(attention.head_dim, attention.rotary_dim))
+                    });
+                    let [q, k] =
+                        turned.each_ref().map(|part| part.as_ref().map(|matrices| Added { matrices, scale }));
+                    backend.adapt(qkv, &[q, k, added(Module::V)])?;
+                }
                 Mixer::Attention { qkv, .. } => {
-                    let values_are_keys = self.config.attention_of(idx).values_are_keys;
-                    let values = if values_are_keys { Module::K } else { Module::V };
+                    let values = if attention.values_are_keys { Module::K } else { Module::V };
                     backend.adapt(qkv, &[Module::Q, Module::K, values].map(added))?;
                 }
                 // No adapter has matrices of it: it is checked.
@@ -283,11 +332,16 @@ impl<B: Backend> Model for Decoder<B> {
                 Mixer::DeltaNet { projections, .. } => backend.adapt(projections, &[None; 4])?,
             }
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
-            if let Feed::Dense { gate_up, down_proj } | Feed::Beside { gate_up, down_proj, .. } =
-                &mut layer.feed
-            {
-                backend.adapt(gate_up, &[Module::Gate, Module::Up].map(added))?;
-                backend.adapt(down_proj, &[added(Module::Down)])?;
+            match &mut layer.feed {
+                Feed::Dense { gate_up, down_proj } | Feed::Beside { gate_up, down_proj, .. } => {
+                    backend.adapt(gate_up, &[Module::Gate, Module::Up].map(added))?;
+                    backend.adapt(down_proj, &[added(Module::Down)])?;
+                }
+                Feed::Ungated { up_proj, down_proj, .. } => {
+                    backend.adapt(up_proj, &[added(Module::Up)])?;
+                    backend.adapt(down_proj, &[added(Module::Down)])?;
+                }
+                Feed::Experts(_) => {}
             }
         }
         self.n_adapters += 1;
@@ -302,7 +356,7 @@ impl<B: Backend> Model for Decoder<B> {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
         if self.lm_head.is_none() {
-            // The last layer leaves these rows alone, and the head takes their states.
+            // The last layer computes no other rows, and the head reads their states.
             step.wanted.clone_from(&step.noted);
         }
         let wanted = !step.wanted.is_empty();

@@ -1,29 +1,38 @@
 //! The supported families of models: a file for each, with what its `config.json` and its GGUF files say, its
 //! defaults, its tensors and what it refuses. The readers that they share are in `config`.
 
+mod apertus;
+mod cohere;
 mod deepseek;
+mod exaone4;
 mod gemma2;
 mod gemma3;
 mod gemma4;
+mod glm4;
 mod glm4_moe;
 mod gpt_oss;
+mod granite;
 mod hunyuan;
 mod llama;
 mod ministral3;
 mod mistral;
+mod mixtral;
+mod olmo2;
+mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
 mod qwen3_moe;
 mod qwen3_next;
 mod seed_oss;
+mod smollm3;
 
 use serde_json::Value;
 
 use super::{
     Error,
     config::{
-        Config,
+        Config, LayerNorms, QkNorm,
         gguf::{self, Metadata},
         hf,
     },
@@ -60,6 +69,19 @@ const FAMILIES: &[&Family] = &[
     &deepseek::V2,
     &deepseek::V3,
     &deepseek::GLM_LITE,
+    &mistral::MINISTRAL,
+    &mixtral::FAMILY,
+    &smollm3::FAMILY,
+    &olmo2::FAMILY,
+    &olmo2::OLMO3,
+    &granite::FAMILY,
+    &granite::HYBRID,
+    &glm4::FAMILY,
+    &exaone4::FAMILY,
+    &phi3::FAMILY,
+    &apertus::FAMILY,
+    &cohere::FAMILY,
+    &cohere::COHERE2,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by

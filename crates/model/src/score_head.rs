@@ -8,6 +8,8 @@ pub struct Head {
     /// Shape: `[hidden]`.
     norm: Vec<f32>,
     eps: f64,
+    /// The norm subtracts the mean first.
+    is_centred: bool,
     /// Shape: `[outputs, hidden]`.
     weight: Vec<f32>,
     /// Shape: `[outputs]`; empty without one.
@@ -28,6 +30,7 @@ impl Head {
         Ok(Some(Self {
             norm: norm.into_iter().map(|weight| weight + plus).collect(),
             eps: config.norm_eps,
+            is_centred: config.norm_centred,
             weight: weights.float_tensor(ScoreHead::WEIGHT, &[head.n_outputs, config.hidden])?,
             bias: if has_bias { weights.floats(ScoreHead::BIAS, head.n_outputs)? } else { Vec::new() },
         }))
@@ -38,10 +41,13 @@ impl Head {
     /// Shape: `[hidden]` -> `[outputs]`.
     #[must_use]
     pub fn outputs(&self, state: &[f32]) -> Vec<f64> {
-        let square: f64 = state.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
-        let scale = (square / state.len() as f64 + self.eps).sqrt().recip();
-        let normed: Vec<f64> =
-            state.iter().zip(&self.norm).map(|(x, w)| f64::from(*x) * scale * f64::from(*w)).collect();
+        let n = state.len() as f64;
+        let mean = state.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
+        let mean = if self.is_centred { mean } else { 0.0 };
+        let state: Vec<f64> = state.iter().map(|x| f64::from(*x) - mean).collect();
+        let square: f64 = state.iter().map(|x| x * x).sum();
+        let scale = (square / n + self.eps).sqrt().recip();
+        let normed: Vec<f64> = state.iter().zip(&self.norm).map(|(x, w)| x * scale * f64::from(*w)).collect();
         let rows = self.weight.chunks_exact(state.len()).enumerate();
         rows.map(|(i, row)| {
             let sum: f64 = row.iter().zip(&normed).map(|(w, x)| f64::from(*w) * x).sum();
@@ -57,9 +63,11 @@ mod tests {
 
     #[test]
     fn outputs_are_products_with_the_normed_state() {
-        let head =
-            Head { norm: vec![1.0, 2.0], eps: 0.0, weight: vec![1.0, 1.0, 0.0, -1.0], bias: vec![0.5, 0.0] };
+        let (weight, bias) = (vec![1.0, 1.0, 0.0, -1.0], vec![0.5, 0.0]);
+        let head = Head { norm: vec![1.0, 2.0], eps: 0.0, is_centred: false, weight, bias };
         // The mean square of the state is 4.
         assert_eq!(head.outputs(&[2.0, -2.0]), [1.0 - 2.0 + 0.5, 2.0]);
+        let centred = Head { is_centred: true, ..head };
+        assert_eq!(centred.outputs(&[5.0, 1.0]), [1.0 - 2.0 + 0.5, 2.0]);
     }
 }

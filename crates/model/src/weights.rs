@@ -7,6 +7,7 @@ pub mod ggml;
 mod gguf;
 mod hybrid;
 mod latent;
+mod projections;
 mod quantised;
 mod safetensors;
 mod score_head;
@@ -24,7 +25,10 @@ use std::{
 
 use memmap2::Mmap;
 
-use super::{Config, Error, config::gguf::Metadata};
+use super::{
+    Config, Error,
+    config::{gguf::Metadata, neighbouring_row},
+};
 use crate::files::{self, Stamp};
 pub use ggml::Format;
 use quantised::Quantised;
@@ -77,8 +81,8 @@ struct Turns {
 enum Source {
     /// Row after row.
     Plain,
-    /// GGUF's llama files keep the two rotary halves of each of so many heads interleaved.
-    Interleaved(usize),
+    /// Heads in which the two values of a rotated pair are neighbours: those of the inner source.
+    Neighbours { inner: Box<Self>, head_dim: usize, rotary_dim: usize },
     /// A matrix `[k, n]` in place of `[n, k]`, with this number of rows n.
     Transposed(usize),
     /// Several tensors of a quantisation library.
@@ -214,23 +218,7 @@ impl Weights {
             let bytes = seeded::bytes(seed, name, shape, entry.dtype).into();
             return Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes });
         }
-        let bytes = |file: usize, start, end| self.files[file].bytes(start, end);
-        let whole = || bytes(entry.file, entry.start, entry.end);
-        let bytes: Result<Cow<'_, [u8]>, String> = match &entry.source {
-            Source::Plain => whole().map(Cow::from),
-            Source::Interleaved(heads) => whole().map(|bytes| deinterleave(bytes, shape[0], *heads).into()),
-            Source::Transposed(n) => {
-                whole().map(|bytes| transpose(bytes, *n, entry.dtype.block_bytes()).into())
-            }
-            Source::Quantised(matrix) => {
-                matrix.blocks(|piece| bytes(piece.file, piece.start, piece.end)).map(Cow::from)
-            }
-            Source::Joined(parts) => {
-                let parts = parts.iter().map(|&(file, start, end)| bytes(file, start, end));
-                parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat().into())
-            }
-        };
-        let bytes = bytes.map_err(|reason| self.bad(name, &reason))?;
+        let bytes = self.bytes(entry, &entry.source).map_err(|reason| self.bad(name, &reason))?;
         let row_bytes =
             shape[1..].iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes();
         let bytes = match &entry.rows {
@@ -245,6 +233,29 @@ impl Weights {
             return Err(self.bad(name, &reason));
         }
         Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes })
+    }
+
+    /// The bytes of a tensor, by its storage.
+    fn bytes(&self, entry: &Entry, source: &Source) -> Result<Cow<'_, [u8]>, String> {
+        let bytes = |file: usize, start, end| self.files[file].bytes(start, end);
+        let whole = || bytes(entry.file, entry.start, entry.end);
+        match source {
+            Source::Plain => whole().map(Cow::from),
+            Source::Neighbours { inner, head_dim, rotary_dim } => {
+                let bytes = self.bytes(entry, inner)?;
+                Ok(apart(&bytes, entry.shape[0], *head_dim, *rotary_dim).into())
+            }
+            Source::Transposed(n) => {
+                whole().map(|bytes| transpose(bytes, *n, entry.dtype.block_bytes()).into())
+            }
+            Source::Quantised(matrix) => {
+                matrix.blocks(|piece| bytes(piece.file, piece.start, piece.end)).map(Cow::from)
+            }
+            Source::Joined(parts) => {
+                let parts = parts.iter().map(|&(file, start, end)| bytes(file, start, end));
+                parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat().into())
+            }
+        }
     }
 
     /// The values of a small float tensor.
@@ -363,14 +374,12 @@ fn transpose(bytes: &[u8], n: usize, each: usize) -> Vec<u8> {
     out
 }
 
-/// Moves row `2 i + half` of each head back to row `half * head_dim / 2 + i`.
-fn deinterleave(bytes: &[u8], n_rows: usize, heads: usize) -> Vec<u8> {
-    let (row_bytes, head_dim) = (bytes.len() / n_rows, n_rows / heads);
+/// The rows of heads with the two values of a rotated pair half of `rotary_dim` apart.
+fn apart(bytes: &[u8], n_rows: usize, head_dim: usize, rotary_dim: usize) -> Vec<u8> {
+    let row_bytes = bytes.len() / n_rows;
     let mut out = Vec::with_capacity(bytes.len());
     for row in 0..n_rows {
-        let (head, at) = (row / head_dim, row % head_dim);
-        let (half, i) = (at / (head_dim / 2), at % (head_dim / 2));
-        let from = (head * head_dim + 2 * i + half) * row_bytes;
+        let from = neighbouring_row(row, head_dim, rotary_dim) * row_bytes;
         out.extend_from_slice(&bytes[from..from + row_bytes]);
     }
     out

@@ -116,7 +116,7 @@ fn with_hint(error: crate::meta::Error) -> anyhow::Error {
 /// The scores of a file; with the numbers of its segments where it is not known how they count.
 fn read_file(path: &Path, pair: Option<&Pair>) -> Result<(Judgements, Option<Numbered>)> {
     let (name, stem) = (path.display().to_string(), || files::stem(path));
-    Ok(match scores::read(path, pair.map(|pair| pair.given.as_str())).map_err(with_hint)? {
+    Ok(match scores::read(path, pair.map(|pair| pair.name.as_str())).map_err(with_hint)? {
         ScoreFile::Named(named) => (Judgements::of_columns(&name, named), None),
         ScoreFile::Numbered(rows) => {
             let rows = if rows.is_column() { rows.of_system(stem()) } else { rows };

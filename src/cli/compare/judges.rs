@@ -70,7 +70,7 @@ fn pair(first: &Input, second: &Input) -> Result<JudgeComparison> {
 
 /// Each judge against the raters, on the translations that all judges scored.
 fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<TaskResult>> {
-    let lp = args.pair.as_ref().map_or("", |pair| pair.given.as_str());
+    let lp = args.pair.as_ref().map_or("", |pair| pair.name.as_str());
     let bring = |path: &std::path::PathBuf| Brought {
         verdicts: None,
         name: path.display().to_string(),

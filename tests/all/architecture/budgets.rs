@@ -8,17 +8,17 @@ use super::{CRATES, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 7_420),
-    ("crates/cpu", "", 7_300),
-    ("crates/cuda", "", 7_020),
+    ("crates/model", "", 8_170),
+    ("crates/cpu", "", 7_380),
+    ("crates/cuda", "", 7_300),
     ("crates/engine", "", 6_650),
-    ("crates/hub", "", 1_960),
+    ("crates/hub", "", 1_970),
     ("crates/core", "", 7_330),
     ("crates/judges", "", 13_150),
     ("crates/meta", "", 8_790),
     ("crates/replication", "", 3_980),
     ("crates/eval", "", 3_800),
-    ("crates/run", "", 5_940),
+    ("crates/run", "", 5_960),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_100),
     ("crates/report", "", 5_510),
@@ -28,7 +28,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 89_290;
+const LINES: usize = 90_200;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];

@@ -9,7 +9,7 @@ use super::{expect_none, sources};
 const DEICTIC: &str = "what|own|there|whole|rest|said|given|asked|kept|wanted|here";
 
 /// Variables, parameters and fields of such names.
-const MOST_DEICTIC: usize = 89;
+const MOST_DEICTIC: usize = 60;
 
 /// Functions called `of`, most of which should say what they make: `parse`, `from_path`, `new`.
 const MOST_OF: usize = 45;
@@ -32,7 +32,7 @@ fn doc_comments_name_the_thing() {
 #[test]
 fn variables_say_what_they_hold() {
     let bound = format!(
-        r"\blet\b[^=;]*\b(?:{DEICTIC})\b[^=;]*=|\bfor\b[^{{;]*\b(?:{DEICTIC})\b[^{{;]*\bin\b|\|[^|=;{{}}]*\b(?:{DEICTIC})\b[^|=;{{}}]*\||\b(?:{DEICTIC}): (?:[&A-Z\[(]|impl|dyn|bool|f32|f64|u8|u32|u64|i32|usize)"
+        r"\blet\b[^=;]*\b(?:{DEICTIC})\b[^=;]*=|\bfor\b[^{{;]*\b(?:{DEICTIC})\b[^{{;]*\bin\b|\|[^|=;{{}}.]*\b(?:{DEICTIC})\b[^|=;{{}}]*\||\b(?:{DEICTIC}): (?:[&A-Z\[(]|impl|dyn|bool|f32|f64|u8|u32|u64|i32|usize)"
     );
     expect_at_most(MOST_DEICTIC, &bound);
 }
@@ -52,6 +52,5 @@ fn expect_at_most(most: usize, pattern: &str) {
     };
     let found: Vec<String> =
         sources().iter().filter(|source| !source.is_test()).flat_map(of_source).collect();
-    println!("{} of {most}", found.len());
     assert!(found.len() <= most, "{} lines, {most} allowed:\n  {}", found.len(), found.join("\n  "));
 }

@@ -8,16 +8,18 @@ use crate::attend::{Cached, Row, SPLIT, Scratch, attend, key_at, value_at};
 use crate::lanes::Stored;
 use crate::{activate, norm, routing, softmax};
 use tribunal_model::BLOCK;
-use tribunal_model::config::Activation;
+use tribunal_model::{backend::Xielu, config::Activation};
 
 /// A quiet NaN, the one that x86 makes, and one with every bit of the payload.
 const NANS: [u32; 3] = [0x7fc0_0000, 0xffc0_0000, 0x7fff_ffff];
+
+const XIELU: Xielu = Xielu { positive: 0.9, negative: 1.3, beta: 0.5, eps: -1e-6 };
 
 /// An operation on a row in place.
 type Operation = Box<dyn Fn(Isa, &mut [f32])>;
 
 /// Operations on each number of a row.
-fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 9] {
+fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 10] {
     let gated = |activation: Activation| -> Operation {
         let up = other.to_vec();
         Box::new(move |isa, x| activate::apply(activation, isa, x, &up))
@@ -37,12 +39,31 @@ fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 9] {
         ("silu_mul", gated(Activation::Silu)),
         ("gelu_mul", gated(Activation::GeluTanh)),
         ("clamped", gated(Activation::ClampedSilu { alpha: 1.702, limit: 7.0 })),
+        ("xielu", Box::new(|isa, x| activate::xielu(isa, x, XIELU))),
         ("up", up),
         ("logistic_mul", Box::new(move |isa, x| activate::logistic_mul(isa, x, &of_gate))),
         ("logistic", Box::new(routing::logistic)),
         ("softcap", Box::new(|isa, x| softmax::softcap(isa, x, 30.0))),
         ("exponentials", Box::new(|isa, x| x.copy_from_slice(&softmax::exponentials(isa, x, 5.0, 0.7)))),
     ]
+}
+
+#[test]
+fn xielu_is_its_formula_on_every_instruction_set() {
+    let x: Vec<f32> = (-200..=200).map(|i| i as f32 * 0.05).chain([-1e-7, 1e-7, -80.0, 80.0]).collect();
+    let Xielu { positive, negative, beta, eps } = XIELU;
+    let [positive, negative, beta, eps] = [positive, negative, beta, eps].map(f64::from);
+    for isa in Isa::available() {
+        let mut ours = x.clone();
+        activate::xielu(isa, &mut ours, XIELU);
+        for (&x, &ours) in x.iter().zip(&ours) {
+            let x = f64::from(x);
+            let curved = if x > 0.0 { positive * x * x } else { negative * (x.min(eps).exp_m1() - x) };
+            let expected = curved + beta * x;
+            let error = (f64::from(ours) - expected).abs();
+            assert!(error <= 3e-7 * expected.abs().max(1.0), "{isa:?}: {ours} for {expected} at {x}");
+        }
+    }
 }
 
 #[test]

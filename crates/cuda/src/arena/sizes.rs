@@ -4,7 +4,7 @@
 use super::super::{quant_layout::STRIP, work_tiles};
 use tribunal_model::{
     Config,
-    config::{Attention, AttentionKind},
+    config::{Attention, AttentionKind, QkNorm},
 };
 
 /// The most memory for attention split by split.
@@ -32,6 +32,8 @@ pub struct Sizes {
     pub delta_net: Option<DeltaNetSizes>,
     /// True if each head of attention has a gate.
     pub gated_attention: bool,
+    /// True if norms of queries and keys have weights for all heads.
+    pub are_heads_normed_together: bool,
 }
 
 /// The sizes of the layers with one kind of attention.
@@ -137,6 +139,7 @@ impl From<&Config> for Sizes {
             experts,
             delta_net,
             gated_attention: config.gated_attention,
+            are_heads_normed_together: matches!(config.qk_norm, QkNorm::EachHead | QkNorm::Projection),
         }
     }
 }

@@ -79,8 +79,8 @@ impl Cuda {
         let hidden = 4 * self.config.hidden;
         let dense = self.values(Slot::Beside, x.n_rows, hidden)?;
         self.multiply(gated, down, (dense.at(), down.n), false)?;
-        self.route(&self.residual_norm(x, (Add::Nothing, 1.0), &norms.router)?, experts)?;
-        let h = self.residual_norm(x, (Add::Nothing, 1.0), &norms.input)?;
+        self.route(&self.residual_norm(x, (Add::Nothing, 1.0), Some(&norms.router))?, experts)?;
+        let h = self.residual_norm(x, (Add::Nothing, 1.0), Some(&norms.input))?;
         let gated = self.gated_experts(&h, experts)?;
         self.expert_outputs(&gated, experts)?;
         let values = self.values(Slot::Product, x.n_rows, hidden)?;

@@ -69,6 +69,27 @@ impl Cuda {
         Ok(Some(Queries { values: queries, kind }))
     }
 
+    /// Norms of queries and keys that are not heads' with shared weights, before the rotation; returns the
+    /// remaining ones of queries, keys and values.
+    pub(super) fn norm_heads<'a>(
+        &self,
+        qkv: &Values,
+        [q, k, v]: [Option<&'a Memory>; 3],
+        width: usize,
+        kind: AttentionKind,
+    ) -> Result<[Option<&'a Memory>; 3], Error> {
+        let &Attention { n_kv_heads, head_dim, .. } = self.config.attention(kind);
+        let mut first = 0;
+        for (norm, n_heads) in [(q, self.config.n_heads), (k, n_kv_heads)] {
+            let Some(cols) = self.config.qk_norm.group(n_heads, head_dim) else { return Ok([q, k, v]) };
+            if let Some(weight) = norm {
+                self.group_norms(qkv, (width, first), weight, (n_heads * head_dim / cols, cols))?;
+            }
+            first += n_heads * head_dim;
+        }
+        Ok([None, None, v])
+    }
+
     /// Rotates and stores heads that are in memory; `norms` are those of queries, keys and values.
     pub(super) fn rotate(
         &self,

@@ -34,12 +34,13 @@ pub(crate) struct Sums<'a> {
 }
 
 impl Cuda {
-    /// Adds to `x` and multiplies the sum by `scale`; returns the norm of the result.
+    /// Adds to `x` and multiplies the sum by `scale`; returns the norm of the result, or the result itself
+    /// without a weight.
     pub(crate) fn residual_norm(
         &self,
         x: &Values,
         (add, scale): (Add<'_>, f32),
-        weight: &Memory,
+        weight: Option<&Memory>,
     ) -> Result<Values, Error> {
         let cols = self.config.hidden;
         let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
@@ -51,10 +52,11 @@ impl Cuda {
         let shared_bytes = (4 * cols).next_multiple_of(16) as u32;
         let shape = Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) };
         let added = [Argument::At(added), Argument::size(n_added)];
-        let pointers = [bias, norm, weight.at(), out.at()].map(Argument::At);
+        let pointers = [bias, norm, weight.map_or(0, Memory::at), out.at()].map(Argument::At);
         let sizes = [x.n_rows, cols].map(Argument::size);
         let floats = [self.eps(), Argument::Float(scale)];
-        let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &floats].concat();
+        let arguments =
+            [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &floats, &[self.is_centred()]].concat();
         // SAFETY: x is [rows, cols] f32, the added sums [n_added, rows, cols] f32, out [rows, cols] bf16,
         // weights and bias are [cols] f32; all are 256-byte aligned and freed only after the stream is
         // synchronised.
@@ -69,7 +71,7 @@ impl Cuda {
         x: &Values,
         [dense, experts]: [&Values; 2],
         norms: [&Memory; 2],
-        (norm, factor, next): (Option<&Memory>, f32, &Memory),
+        (norm, factor, next): (Option<&Memory>, f32, Option<&Memory>),
     ) -> Result<Values, Error> {
         self.normed_sum((dense, norms[0]), (experts, norms[1]))?;
         let add = match norm {
@@ -77,6 +79,28 @@ impl Cuda {
             None => Add::Sums(Sums { at: dense.at(), n: 1, bias: None }),
         };
         self.residual_norm(x, (add, factor), next)
+    }
+
+    fn is_centred(&self) -> Argument {
+        Argument::Int(i32::from(self.config.norm_centred))
+    }
+
+    /// Norms of so many values each in the rows of a product, by the weights at their places from `first` on,
+    /// in place.
+    pub(super) fn group_norms(
+        &self,
+        rows: &Values,
+        (width, first): (usize, usize),
+        weight: &Memory,
+        (groups, cols): (usize, usize),
+    ) -> Result<(), Error> {
+        let pointers = [rows.at() + 4 * first as u64, weight.at()].map(Argument::At);
+        let sizes = [rows.n_rows, width, groups, cols].map(Argument::size);
+        let arguments = [&pointers[..], &sizes, &[self.eps(), self.is_centred()]].concat();
+        let shape = Shape::new([rows.n_rows, groups], 256);
+        // SAFETY: the rows are [rows, width] f32, of which the groups are a part, and the weight is [groups, cols]
+        // f32; all are 16-byte aligned and freed only after the stream is synchronised.
+        unsafe { self.launch(("norm", "group_norm"), shape, &arguments) }
     }
 
     /// `norm(a) + norm(b)` instead of `a`, each by a weight of its own.

@@ -20,7 +20,7 @@ use tribunal_model::{
     KvType, Result, Weights,
     backend::{
         Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Recheck, Rows,
-        Runtime, StepStatus,
+        Runtime, StepStatus, Xielu,
     },
     config::{self, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -55,12 +55,12 @@ impl Ranks {
         x: &[Values],
         y: &[Values],
         norm: &[Memory],
-        (factor, next): (f32, &[Memory]),
+        (factor, next): (f32, Option<&Vec<Memory>>),
     ) -> Result<Vec<Values>> {
         self.await_readers()?;
         self.each(|i, cuda| {
             let add = Add::Normed { values: &y[i], weight: &norm[i] };
-            cuda.residual_norm(&x[i], (add, factor), &next[i])
+            cuda.residual_norm(&x[i], (add, factor), next.map(|next| &next[i]))
         })
     }
 
@@ -70,8 +70,8 @@ impl Ranks {
     }
 
     /// The norm of whole rows with all terms added, times a factor.
-    fn norm_times(&self, x: &[Values], (factor, next): (f32, &[Memory])) -> Result<Vec<Values>> {
-        self.each(|i, cuda| cuda.residual_norm(&x[i], (Add::Nothing, factor), &next[i]))
+    fn norm_times(&self, x: &[Values], (factor, next): (f32, Option<&Vec<Memory>>)) -> Result<Vec<Values>> {
+        self.each(|i, cuda| cuda.residual_norm(&x[i], (Add::Nothing, factor), next.map(|next| &next[i])))
     }
 }
 
@@ -195,8 +195,8 @@ impl Backend for Ranks {
         self.each_mut(|i, cuda| cuda.embed(&table[i]))
     }
 
-    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input> {
-        self.each_mut(|i, cuda| cuda.norm(&x[i], &weight[i]))
+    fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input> {
+        self.each_mut(|i, cuda| cuda.norm(&x[i], weight.map(|weight| &weight[i])))
     }
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product> {
@@ -218,6 +218,10 @@ impl Backend for Ranks {
         let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
         self.whole_sums(h, w, &y, false)?;
         self.add_normed(x, &y, norm, (factor, next))
+    }
+
+    fn accumulate(&mut self, x: &mut Self::Stream, h: &Self::Input, w: &Self::Linear) -> Result<()> {
+        self.whole_sums(h, w, x, true)
     }
 
     fn project(
@@ -277,6 +281,11 @@ impl Backend for Ranks {
         self.whole_rows(&gated, self.ends(self.whole.intermediate, 2))
     }
 
+    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
+        let activated = self.each_mut(|i, cuda| cuda.xielu_product(&x[i], &up[i], xielu))?;
+        self.whole_rows(&activated, self.ends(self.whole.intermediate, 2))
+    }
+
     fn add_experts(
         &mut self,
         x: &mut Self::Stream,
@@ -306,17 +315,17 @@ impl Backend for Ranks {
         let dense = rows_in(self, Slot::Beside)?;
         self.whole_sums(gated, down, &dense, false)?;
         self.each(|i, cuda| {
-            let router = cuda.residual_norm(&x[i], (Add::Nothing, 1.0), &norms.router[i])?;
+            let router = cuda.residual_norm(&x[i], (Add::Nothing, 1.0), Some(&norms.router[i]))?;
             cuda.route(&router, &experts[i])
         })?;
-        let h = self.norm(x, &norms.input)?;
+        let h = self.norm(x, Some(&norms.input))?;
         self.sum_of_routed(&h, experts)?;
         let y = rows_in(self, Slot::Product)?;
         self.whole_experts(experts, &y, false)?;
         self.await_readers()?;
         self.each(|i, cuda| {
             let norms = [&norms.dense[i], &norms.experts[i]];
-            let after = (norm.map(|norm| &norm[i]), factor, &next[i]);
+            let after = (norm.map(|norm| &norm[i]), factor, next.map(|next| &next[i]));
             cuda.add_both(&x[i], [&dense[i], &y[i]], norms, after)
         })
     }

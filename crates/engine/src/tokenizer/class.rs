@@ -12,7 +12,19 @@ use tokenizers::{
 use super::{Error, pieces};
 
 /// Kinds of models for which the pipeline in the file is used, although the class is Llama's.
-const AS_IN_FILE: [&str; 2] = ["mistral", "qwen2"];
+const AS_IN_FILE: [&str; 11] = [
+    "glm4",
+    "granite",
+    "granitemoehybrid",
+    "ministral",
+    "ministral3",
+    "mistral",
+    "mixtral",
+    "olmo2",
+    "olmo3",
+    "phi3",
+    "qwen2",
+];
 
 /// The tokens of a class whose settings do not name them, by role.
 const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [

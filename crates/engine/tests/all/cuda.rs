@@ -105,6 +105,9 @@ fn logits_are_near_those_of_transformers() {
     let same = same.into_iter().chain(["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3"]);
     let same = same.chain(["qwen3-5", "qwen3-5-moe", "qwen3-next"]);
     let same = same.chain(["gemma4", "gemma4-moe", "gpt-oss"]);
+    let same =
+        same.chain(["smollm3", "olmo2", "olmo3", "granite", "granite-hybrid", "glm4", "exaone4", "phi3"]);
+    let same = same.chain(["mixtral", "ministral", "apertus", "cohere", "cohere2"]);
     let same = same.map(|name| (name, name));
     let others = [("mistral-sharded", "mistral"), ("gemma3-nested", "gemma3"), ("gpt-oss-mxfp4", "gpt-oss")];
     for (name, golden) in same.chain(others) {
@@ -153,6 +156,10 @@ fn a_row_does_not_depend_on_its_company() {
         ("gemma4-moe", &[1, 270, 33], &[(1, 64), (2, 9), (0, 1), (1, 2)]),
         ("gpt-oss", &[290, 17, 140], &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33)]),
         ("gpt-oss-mxfp4", &[1, 70, 33], &[(1, 8), (2, 9), (0, 1), (1, 2)]),
+        ("olmo3", &[1, 70, 33], &[(1, 8), (2, 9), (0, 1), (1, 2)]),
+        ("apertus", &[1, 70, 33], &[(1, 8), (2, 9), (0, 1), (1, 2)]),
+        ("cohere", &[1, 70, 33], &[(1, 8), (2, 9), (0, 1), (1, 2)]),
+        ("cohere2", &[290, 17, 140], &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33)]),
     ] {
         check_company(&mut *load_on(&gpu, name), KvType::Bf16, lengths, cuts);
     }

@@ -117,7 +117,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 }
 
 /// A model of each architecture.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 36] = [
     "llama",
     "smollm2",
     "mistral",
@@ -141,6 +141,19 @@ const NAMES: [&str; 23] = [
     "deepseek-v2",
     "deepseek-v3",
     "glm4-moe-lite",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "granite",
+    "granite-hybrid",
+    "glm4",
+    "exaone4",
+    "phi3",
+    "mixtral",
+    "ministral",
+    "apertus",
+    "cohere",
+    "cohere2",
 ];
 
 #[test]

@@ -172,6 +172,21 @@ fn an_adapter_of_gated_attention_adds_to_queries_and_gate() {
     assert!(said.contains("layer 0's `self_attn.q_proj`, where the model has linear attention"), "{said}");
 }
 
+/// Its rows are in the order of the checkpoint's, in which the values of a rotated pair are neighbours.
+#[test]
+fn an_adapter_of_neighbouring_pairs_adds_to_queries_and_keys() {
+    let parts = |k: usize| [(Module::Q, 64, k), (Module::K, 32, k), (Module::V, 32, k), (Module::O, k, 64)];
+    adapted_as_merged("glm4", &of_last(2, &parts(32)));
+    adapted_as_merged("cohere", &of_last(2, &parts(64)));
+}
+
+#[test]
+fn an_adapter_of_a_half_without_a_gate_has_none() {
+    let model = adapted_as_merged("apertus", &of_last(2, &[(Module::Up, 64, 32), (Module::Down, 32, 64)]));
+    let said = of_last(2, &[(Module::Gate, 64, 32)]).check(model.config()).unwrap_err().to_string();
+    assert!(said.contains("layer 1's `mlp.gate_proj`, where the model has no gate"), "{said}");
+}
+
 /// Sequences of any lengths, each with an adapter or none, in any chunks: each row has the bits that it has
 /// alone.
 pub fn check_mixed(

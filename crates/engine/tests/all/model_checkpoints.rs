@@ -396,7 +396,9 @@ fn weights_that_are_not_numbers_leave_no_logits() {
     let models = ["gemma2", "gemma3", "gemma4-moe", "glm4-moe", "gpt-oss", "hunyuan", "llama", "ministral3"];
     let more = ["qwen2", "qwen3", "qwen3-moe", "qwen3-5", "qwen3-5-moe", "qwen3-next", "smollm2"];
     let latent = ["deepseek-v2-lite", "deepseek-v3"];
-    for model in models.into_iter().chain(more).chain(latent) {
+    let others = ["apertus", "cohere", "cohere2", "exaone4", "glm4", "granite", "granite-hybrid", "mixtral"];
+    let last = ["ministral", "olmo2", "olmo3", "phi3", "smollm3"];
+    for model in models.into_iter().chain(more).chain(latent).chain(others).chain(last) {
         let clean =
             candle_core::safetensors::load(tiny(model).join("model.safetensors"), &Candle::Cpu).unwrap();
         let folder = folder(model, &config(model));

@@ -39,7 +39,7 @@ pub const UNCHECKED: [(&str, &[&str]); 2] = [
 /// # Errors
 /// Damaged files, models that cannot be loaded or that the judge cannot use.
 pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> Result<Report> {
-    let Recorded { run, spec, given, input } = recorded;
+    let Recorded { run, spec, original, input } = recorded;
     // Adapters, which record the judge's training data, are not loaded without their model.
     let (built, trained_on, input) = if how.without_model {
         (judge(&spec, &input)?, run.trained_on.clone(), input)
@@ -67,7 +67,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
     let signature = signature(&built, &models, &spec.sampling);
     let mut found = fields(&run, &signature);
     found.extend(sources::prompts(&run, &built));
-    found.extend(sources::materials(dir, &run, &given, how.allow_files)?);
+    found.extend(sources::materials(dir, &run, &original, how.allow_files)?);
     found.extend(sources::names(&run));
     found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
     found.extend(sources::training(&run.trained_on, &trained_on));

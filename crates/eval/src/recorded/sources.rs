@@ -56,15 +56,15 @@ fn hashes(of: &str, recorded: &[NamedHash], derived: &[NamedHash]) -> Vec<Differ
 ///
 /// # Errors
 /// A copy that cannot be read.
-pub fn materials(dir: &Path, run: &RunFile, given: &Spec, allow_files: bool) -> Result<Vec<Difference>> {
+pub fn materials(dir: &Path, run: &RunFile, original: &Spec, allow_files: bool) -> Result<Vec<Difference>> {
     let shown =
         |(flag, path): (String, &Option<PathBuf>)| (flag, path.as_ref().map(|p| p.display().to_string()));
-    let method = method_file::request(&given.judge.method);
+    let method = method_file::request(&original.judge.method);
     let method = (provenance::method_flag(), &method.map(|(path, _)| path.to_owned()));
-    let flags: Vec<_> = provenance::files(given).into_iter().chain([method]).map(shown).collect();
+    let flags: Vec<_> = provenance::files(original).into_iter().chain([method]).map(shown).collect();
     let is_named = |flag: &str| {
         flags.iter().any(|(known, path)| *known == flag && path.is_some())
-            || provenance::options(&given.judge.method).any(|(name, _)| name == flag)
+            || provenance::options(&original.judge.method).any(|(name, _)| name == flag)
     };
     let mut found = Vec::new();
     for (flag, path) in flags.iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?))) {

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 12;
 pub enum AttentionKind {
     /// All earlier keys.
     Full,
-    /// The last keys only.
+    /// The last keys only, or all of them with another rope.
     Sliding,
 }
 
@@ -55,7 +55,23 @@ pub struct Latent {
     pub norm_eps: f64,
 }
 
+/// The row of a checkpoint whose rotated pairs are neighbours that holds row `row` of queries or keys.
+pub(crate) fn neighbouring_row(row: usize, head_dim: usize, rotary_dim: usize) -> usize {
+    let (head, at) = (row / head_dim, row % head_dim);
+    if at >= rotary_dim {
+        return row;
+    }
+    let (half, i) = (at / (rotary_dim / 2), at % (rotary_dim / 2));
+    head * head_dim + 2 * i + half
+}
+
 impl Attention {
+    /// This attention with a rope that rotates nothing.
+    #[must_use]
+    pub fn unrotated(&self) -> Self {
+        Self { rope: Rope { scaling: Scaling::Unrotated, ..self.rope.clone() }, ..self.clone() }
+    }
+
     /// Numbers that one token adds to a layer's cache: keys and values.
     #[must_use]
     pub fn cached(&self) -> usize {
@@ -180,14 +196,14 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
             let reason = format!("is {rotary_dim} of a head's {head_dim}; an even number was expected");
             return bad("number of values that are rotated", reason);
         }
-        if let Scaling::Factors(by) = &attention.rope.scaling
-            && by.len() != rotary_dim / 2
-        {
+        let divisors = match &attention.rope.scaling {
+            Scaling::Factors(by) => Some(("rope_freqs.weight", by)),
+            Scaling::Long { short, .. } => Some(("short_factor", short)),
+            _ => None,
+        };
+        if let Some((key, by)) = divisors.filter(|(_, by)| by.len() != rotary_dim / 2) {
             let (n, expected) = (by.len(), rotary_dim / 2);
-            return bad(
-                "rope_freqs.weight",
-                format!("has {n} values; one for each of {expected} was expected"),
-            );
+            return bad(key, format!("has {n} values; one for each of {expected} was expected"));
         }
     }
     Ok(())

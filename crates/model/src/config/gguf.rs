@@ -16,6 +16,9 @@ pub(crate) mod tensors;
 pub use crate::gguf::{Metadata, whole};
 pub(crate) use experts::Gating;
 
+/// The epsilon of centred norms; written and not read in other families.
+const CENTRED_EPSILON: &str = "attention.layer_norm_epsilon";
+
 /// The GGUF files of one family.
 pub(crate) struct Schema {
     /// The value of `general.architecture`.
@@ -105,7 +108,10 @@ impl Reader<'_> {
             full,
             sliding,
             slides: windows.slides,
-            norm_eps: self.number("attention.layer_norm_rms_epsilon")?,
+            norm_eps: match self.optional(CENTRED_EPSILON)?.filter(|_| self.schema.reads(CENTRED_EPSILON)) {
+                Some(epsilon) => epsilon,
+                None => self.number("attention.layer_norm_rms_epsilon")?,
+            },
             attention_scale: self.attention_scale(head_dim)?,
             embedding_scale: self.embedding_scale(None)?,
             context: self.size("context_length")?,

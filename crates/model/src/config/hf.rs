@@ -12,7 +12,7 @@ mod windows;
 
 use serde_json::{Map, Value};
 
-use super::{Activation, Attention, Config, ScoreHead, Windows};
+use super::{Activation, Attention, Config, Scaling, ScoreHead, Windows};
 use crate::Error;
 
 pub use classes::Class;
@@ -31,8 +31,12 @@ pub struct Schema {
     /// A JSON object of keys that may have only this one value.
     pub only: &'static str,
     pub rope: rope::Schema,
+    pub names: Renames,
     pub config: fn(&Settings<'_>) -> Result<Config, Error>,
 }
+
+/// Parts of the names of a family's tensors, each with the part that replaces it, one after the other.
+pub type Renames = &'static [(&'static str, &'static str)];
 
 impl Schema {
     /// A Llama-like decoder with the class's own keys.
@@ -42,6 +46,7 @@ impl Schema {
         harmless: "",
         only: "{}",
         rope: rope::Schema::WHOLE,
+        names: &[],
         config: |settings| settings.decoder(settings.windows_alike()?),
     };
 
@@ -54,6 +59,8 @@ impl Schema {
 /// The configuration of a file, with the sizes that are defaults.
 pub struct FileConfig {
     pub config: Config,
+    /// The names of the family's tensors.
+    pub names: Renames,
     /// The class whose defaults apply.
     pub class: &'static str,
     /// The sizes that the file does not give.
@@ -91,7 +98,8 @@ pub fn read(
     let config = Config { tied, score_head, stop_ids: stop_ids(path, eos)?, ..(s.schema.config)(&s)? };
     let left_out = SIZES.into_iter().filter(|key| !s.file.contains_key(*key)).collect();
     let quantization = file.quantization;
-    Ok(FileConfig { config: super::check(path, config)?, class: &s.class.name, left_out, quantization })
+    let (config, names) = (super::check(path, config)?, s.schema.names);
+    Ok(FileConfig { config, names, class: &s.class.name, left_out, quantization })
 }
 
 impl Settings<'_> {
@@ -112,6 +120,14 @@ impl Settings<'_> {
             ..full.clone()
         });
         let has_biases = self.flag("attention_bias")?;
+        let norm_eps =
+            if self.class.defaults.contains_key("rms_norm_eps") { "rms_norm_eps" } else { "layer_norm_eps" };
+        let context = self.needed_size("max_position_embeddings")?;
+        let context = if let Scaling::Long { original, .. } = full.rope.scaling {
+            context.min(original)
+        } else {
+            context
+        };
         Ok(Config {
             vocab: self.needed_size("vocab_size")?,
             hidden,
@@ -122,12 +138,12 @@ impl Settings<'_> {
             full,
             sliding,
             slides: windows.slides,
-            norm_eps: self.needed_positive("rms_norm_eps")?,
+            norm_eps: self.needed_positive(norm_eps)?,
             qkv_bias: has_biases,
             o_bias: has_biases,
             mlp_bias: self.flag("mlp_bias")?,
             activation: self.activation()?,
-            context: self.needed_size("max_position_embeddings")?,
+            context,
             ..Config::default()
         })
     }
@@ -162,6 +178,10 @@ impl Settings<'_> {
         let named = |key| match self.text(key)? {
             None => Ok(None),
             Some("silu" | "swish") => Ok(Some(Activation::Silu)),
+            // The class has no gate to apply a function to.
+            Some("xielu") if self.class.defaults.get(key).is_some_and(|of_class| of_class == "xielu") => {
+                Ok(Some(Activation::default()))
+            }
             // Names of one formula.
             Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Ok(Some(Activation::GeluTanh)),
             Some(name) => Err(self.bad(

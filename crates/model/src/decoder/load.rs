@@ -1,11 +1,11 @@
 //! The decoder's layers from a checkpoint: the names of their tensors, and the choice of those that an
 //! architecture has.
 
-use super::{Feed, Layer, Mixer};
+use super::{Feed, Layer, Mixer, Norms};
 use crate::{
     Config, Result, Weights,
-    backend::{Backend, BesideNorms, Cut, DeltaNetWeights, Matrices},
-    config::DeltaNet,
+    backend::{Backend, BesideNorms, Cut, DeltaNetWeights, Matrices, Xielu},
+    config::{DeltaNet, QkNorm},
 };
 
 /// The common arguments of loading tensors.
@@ -19,12 +19,13 @@ impl<B: Backend> Load<'_, B> {
     pub fn layer(&self, layer: usize) -> Result<Layer<B>> {
         let c = self.config;
         let at = |part: &str| format!("model.layers.{layer}.{part}");
-        let mlp_norm = if c.post_norms { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
-        let post_norms = if c.post_norms {
-            let after_attention = self.norm(&at("post_attention_layernorm"), c.hidden)?;
-            Some((after_attention, self.norm(&at("post_feedforward_layernorm"), c.hidden)?))
-        } else {
-            None
+        let [before_attention, behind_attention, before_feed, behind_feed] =
+            c.norms.names().map(|name| name.map(|name| self.norm(&at(name), c.hidden)).transpose());
+        let norms = Norms {
+            before_attention: before_attention?,
+            behind_attention: behind_attention?,
+            before_feed: before_feed?,
+            behind_feed: behind_feed?,
         };
         let (mixer, out, width) = match c.delta_net_of(layer) {
             Some(delta) => {
@@ -37,12 +38,10 @@ impl<B: Backend> Load<'_, B> {
             ),
         };
         Ok(Layer {
-            input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
+            norms,
             mixer,
             o_proj: self.linear(&[(at(out), c.hidden)], width, Cut::Anywhere)?,
-            mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
             feed: self.feed(layer, &at("mlp"))?,
-            post_norms,
             factor: if c.layer_scalars { self.weights.floats(&at("layer_scalar"), 1)?[0] } else { 1.0 },
         })
     }
@@ -62,8 +61,8 @@ impl<B: Backend> Load<'_, B> {
         Ok(Mixer::Attention {
             qkv: self.linear(&qkv, c.hidden, Cut::Heads(attention.head_dim))?,
             norms: [
-                self.head_norm(&at("q_norm"), attention.head_dim)?,
-                self.head_norm(&at("k_norm"), attention.head_dim)?,
+                self.qk_norm(&at("q_norm"), c.qk_norm.n_weights(c.n_heads, attention.head_dim))?,
+                self.qk_norm(&at("k_norm"), c.qk_norm.n_weights(attention.n_kv_heads, attention.head_dim))?,
                 c.value_norm.then(|| self.backend.vector(vec![1.0; attention.head_dim])).transpose()?,
             ],
             sinks: if c.sinks {
@@ -113,11 +112,31 @@ impl<B: Backend> Load<'_, B> {
             experts => experts,
         };
         let at = |part: &str| format!("{module}.{part}_proj");
+        if c.xielu {
+            return self.ungated(module);
+        }
         let gate_up = [(at("gate"), c.intermediate), (at("up"), c.intermediate)];
         let gate_up = self.linear(&gate_up, c.hidden, Cut::Anywhere)?;
         let down_proj = self.linear(&[(at("down"), c.hidden)], c.intermediate, Cut::Anywhere)?;
         let Some(experts) = experts else { return Ok(Feed::Dense { gate_up, down_proj }) };
         Ok(Feed::Beside { gate_up, down_proj, experts, norms: self.beside_norms(layer, module)? })
+    }
+
+    fn ungated(&self, module: &str) -> Result<Feed<B>> {
+        let c = self.config;
+        let part = |part: &str| format!("{module}.{part}_proj");
+        let number = |name: &str| {
+            Ok::<_, crate::Error>(self.weights.floats(&format!("{module}.act_fn.{name}"), 1)?[0])
+        };
+        // Kept above 0 by a softplus of the number in the file.
+        let softplus = |x: f32| if x > 20.0 { x } else { x.exp().ln_1p() };
+        let (beta, eps) = (number("beta")?, number("eps")?);
+        let (positive, negative) = (softplus(number("alpha_p")?), beta + softplus(number("alpha_n")?));
+        Ok(Feed::Ungated {
+            up_proj: self.linear(&[(part("up"), c.intermediate)], c.hidden, Cut::Anywhere)?,
+            down_proj: self.linear(&[(part("down"), c.hidden)], c.intermediate, Cut::Anywhere)?,
+            xielu: Xielu { positive, negative, beta, eps },
+        })
     }
 
     fn beside_norms(&self, layer: usize, module: &str) -> Result<BesideNorms<B::Vector>> {
@@ -140,18 +159,36 @@ impl<B: Backend> Load<'_, B> {
         self.backend.linear(self.weights, Matrices { parts, k, cut })
     }
 
-    fn head_norm(&self, name: &str, head_dim: usize) -> Result<Option<B::Vector>> {
-        self.config.qk_norm.then(|| self.norm(name, head_dim)).transpose()
+    fn qk_norm(&self, name: &str, n: usize) -> Result<Option<B::Vector>> {
+        (self.config.qk_norm != QkNorm::None).then(|| self.norm(name, n)).transpose()
+    }
+
+    fn norm(&self, name: &str, n: usize) -> Result<B::Vector> {
+        self.backend.vector(self.norm_weights(name, n)?)
+    }
+
+    /// The norm before the output matrix. A factor on logits is one on its weights.
+    pub fn last_norm(&self) -> Result<B::Vector> {
+        let mut values = self.norm_weights("model.norm", self.config.hidden)?;
+        if let Some(scale) = self.config.logit_scale {
+            if self.weights.contains("lm_head.bias") {
+                return Err(self
+                    .weights
+                    .bad("lm_head.bias", "is not supported beside a factor on the logits"));
+            }
+            values.iter_mut().for_each(|weight| *weight *= scale);
+        }
+        self.backend.vector(values)
     }
 
     /// Norm weights in f32.
-    pub fn norm(&self, name: &str, n: usize) -> Result<B::Vector> {
+    fn norm_weights(&self, name: &str, n: usize) -> Result<Vec<f32>> {
         let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
         if self.config.norm_plus_one {
             for w in &mut values {
                 *w += 1.0;
             }
         }
-        self.backend.vector(values)
+        Ok(values)
     }
 }

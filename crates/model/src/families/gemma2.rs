@@ -1,6 +1,6 @@
 //! Gemma 2: norms around each half layer, every other layer slides, scores and logits are capped.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Error, Family, LayerNorms, gguf, hf};
 use crate::config::Activation;
 use gguf::{
     keys::{self, Key::Read},
@@ -57,7 +57,8 @@ fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
 
 /// Settings of all Gemma models.
 pub fn gemma(decoder: Config) -> Config {
-    Config { post_norms: true, embedding_scale: Some((decoder.hidden as f64).sqrt() as f32), ..decoder }
+    let embedding_scale = Some((decoder.hidden as f64).sqrt() as f32);
+    Config { norms: LayerNorms::Around, embedding_scale, ..decoder }
 }
 
 /// The model of 27 billion parameters, known by its number of layers, scales scores by the width per head, all

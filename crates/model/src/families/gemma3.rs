@@ -2,7 +2,7 @@
 //! of its own.
 
 use super::{
-    Config, Error, Family,
+    Config, Error, Family, QkNorm,
     gemma2::{gemma, scale_of_queries},
     gguf, hf,
 };
@@ -46,7 +46,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     })?;
     Ok(Config {
         norm_plus_one: true,
-        qk_norm: true,
+        qk_norm: QkNorm::Heads,
         attention_scale: settings.needed_positive("query_pre_attn_scalar")?.powf(-0.5) as f32,
         ..gemma(settings.decoder(windows)?)
     })
@@ -75,7 +75,7 @@ fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
     reader.check_rotated("rope.dimension_count_swa", head_dim)?;
     let (rope, sliding_rope) = (reader.rope(1e6)?, reader.local_rope()?);
     Ok(Config {
-        qk_norm: true,
+        qk_norm: QkNorm::Heads,
         activation: Activation::GeluTanh,
         attention_scale: scale_of_queries(reader, &decoder, 62)?,
         embedding_scale: reader.embedding_scale(decoder.embedding_scale)?,

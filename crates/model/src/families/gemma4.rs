@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Config, Error, Family, gemma2::gemma, gguf, hf};
+use super::{Config, Error, Family, QkNorm, gemma2::gemma, gguf, hf};
 use crate::config::{Activation, Attention, Experts, Rope, Routing, Scaling, gguf::Gating};
 use gguf::{
     keys::{
@@ -67,7 +67,13 @@ const BESIDE_DENSE: Group = &[
 
 /// Settings of all Gemma 4 models.
 fn gemma4(decoder: Config) -> Config {
-    Config { qk_norm: true, value_norm: true, layer_scalars: true, attention_scale: 1.0, ..gemma(decoder) }
+    Config {
+        qk_norm: QkNorm::Heads,
+        value_norm: true,
+        layer_scalars: true,
+        attention_scale: 1.0,
+        ..gemma(decoder)
+    }
 }
 
 fn beside_dense(experts: Experts) -> Experts {

@@ -1,7 +1,7 @@
 //! GLM 4.5 and 4.6: a sigmoid router with a bias for the choice, shared experts, dense first layers, half of
 //! each head rotated. Layers that predict further tokens are left out.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Error, Family, QkNorm, gguf, hf};
 use crate::config::{Experts, Routing, Scoring, SharedExpert, gguf::Gating};
 use gguf::{
     keys::{self, Key::Read},
@@ -52,7 +52,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
     let n_dense = settings.needed_size("first_k_dense_replace")?;
     Ok(Config {
-        qk_norm: settings.flag("use_qk_norm")?,
+        qk_norm: QkNorm::of_heads(settings.flag("use_qk_norm")?),
         o_bias: false,
         experts: Some(experts_from_json(settings, n_dense)?),
         ..decoder
@@ -78,7 +78,7 @@ pub fn experts_from_json(settings: &hf::Settings<'_>, n_dense: usize) -> Result<
 
 fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
     Ok(Config {
-        qk_norm: reader.tensors.has_head_norms,
+        qk_norm: QkNorm::of_heads(reader.tensors.has_head_norms),
         qkv_bias: reader.tensors.has_query_bias,
         experts: Some(experts_from_gguf(reader)?),
         ..reader.decoder(reader.without_windows()?)?

@@ -1,7 +1,7 @@
 //! Dense Hunyuan models, those for translation among them: heads of queries and keys have norms behind their
 //! rotation, and the rope's base grows by a constant.
 
-use super::{Config, Family, gguf, hf};
+use super::{Config, Family, QkNorm, gguf, hf};
 use gguf::tensors::{ATTENTION, DENSE, FFN_NORM, HEAD_NORMS, ROPE_FACTORS};
 
 pub const FAMILY: Family = Family {
@@ -18,7 +18,7 @@ pub const FAMILY: Family = Family {
         },
         config: |settings| {
             let decoder = settings.decoder(settings.windows_alike()?)?;
-            Ok(Config { qk_norm: true, norm_after_rotation: true, ..decoder })
+            Ok(Config { qk_norm: QkNorm::Heads, norm_after_rotation: true, ..decoder })
         },
         ..hf::Schema::LLAMA_LIKE
     },
@@ -27,7 +27,7 @@ pub const FAMILY: Family = Family {
         tensors: &[ATTENTION, HEAD_NORMS, FFN_NORM, DENSE, ROPE_FACTORS],
         config: |reader| {
             let decoder = reader.decoder(reader.without_windows()?)?;
-            Ok(Config { qk_norm: true, norm_after_rotation: true, ..decoder })
+            Ok(Config { qk_norm: QkNorm::Heads, norm_after_rotation: true, ..decoder })
         },
         ..gguf::Schema::LLAMA_LIKE
     }),

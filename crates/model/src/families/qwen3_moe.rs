@@ -1,6 +1,6 @@
 //! Qwen3 with experts: a softmax over all of them.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Error, Family, QkNorm, gguf, hf};
 use crate::config::{Experts, gguf::Gating};
 use gguf::{
     keys::{self, Key::Zero},
@@ -22,7 +22,7 @@ pub const FAMILY: Family = Family {
         tensors: &[ATTENTION, HEAD_NORMS, FFN_NORM, DENSE, EXPERTS, ROPE_FACTORS],
         config: |reader| {
             let experts = Some(reader.experts(Gating::Softmax)?);
-            Ok(Config { qk_norm: true, experts, ..reader.decoder(reader.without_windows()?)? })
+            Ok(Config { qk_norm: QkNorm::Heads, experts, ..reader.decoder(reader.without_windows()?)? })
         },
         ..gguf::Schema::LLAMA_LIKE
     }),
@@ -32,5 +32,5 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
     let experts = settings.experts(["num_experts", "num_local_experts"], settings.flag("norm_topk_prob")?)?;
     let experts = Experts { layers: settings.sparse_layers()?, ..experts };
-    Ok(Config { qk_norm: true, experts: Some(experts), ..decoder })
+    Ok(Config { qk_norm: QkNorm::Heads, experts: Some(experts), ..decoder })
 }

@@ -97,6 +97,18 @@ fn every_field_of_a_class_is_known() {
         "deepseek_v2",
         "deepseek_v3",
         "glm4_moe_lite",
+        "ministral",
+        "mixtral",
+        "smollm3",
+        "olmo2",
+        "olmo3",
+        "granite",
+        "glm4",
+        "exaone4",
+        "phi3",
+        "apertus",
+        "cohere",
+        "cohere2",
     ] {
         let mut all = hf::Class::of(model_type).unwrap().defaults.clone();
         all.insert("model_type".into(), model_type.into());
@@ -273,11 +285,7 @@ fn a_setting_that_is_not_obeyed_is_refused_by_name() {
             json!({"rope_scaling": {"partial_rotary_factor": 0.5}}),
             "`rope_scaling.partial_rotary_factor`",
         ),
-        (
-            llama(),
-            json!({"rope_scaling": {"type": "longrope", "factor": 2}}),
-            "`rope_scaling.type` is `\"longrope\"`",
-        ),
+        (llama(), json!({"rope_scaling": {"type": "su", "factor": 2}}), "`rope_scaling.type` is `\"su\"`"),
         (llama(), json!({"rope_scaling": {"type": "yarn"}}), "needs `factor`"),
         (
             llama(),
@@ -458,7 +466,7 @@ fn experts_are_those_of_published_files() {
         "n_shared_experts": 1, "routed_scaling_factor": 1.0, "num_experts_per_tok": 8, "first_k_dense_replace": 1,
         "num_hidden_layers": 46, "num_key_value_heads": 8, "num_nextn_predict_layers": 1, "use_qk_norm": false});
     let c = ok(&glm);
-    assert_eq!((c.full.rotary_dim, c.qk_norm, c.qkv_bias, c.o_bias), (64, false, true, false));
+    assert_eq!((c.full.rotary_dim, c.qk_norm, c.qkv_bias, c.o_bias), (64, QkNorm::None, true, false));
     let experts = c.experts.unwrap();
     let shared = SharedExpert { width: 1408, is_gated: false };
     assert_eq!((experts.n, experts.width, experts.shared), (128, 1408, Some(shared)));
@@ -549,8 +557,8 @@ fn each_family_has_its_own_tensors() {
     for (arch, name) in [
         ("llama", "blk.0.attn_q_norm.weight"),
         ("llama", "blk.0.post_attention_norm.weight"),
-        ("llama", "blk.0.ffn_gate_exps.weight"),
-        ("llama", "blk.0.ffn_gate_inp.weight"),
+        ("qwen2", "blk.0.ffn_gate_exps.weight"),
+        ("qwen2", "blk.0.ffn_gate_inp.weight"),
         ("llama", "blk.0.attn_qkv.weight"),
         ("llama", "blk.0.attn_q.scale"),
         ("qwen2", "blk.0.attn_norm.bias"),
@@ -612,4 +620,114 @@ fn latent_attention_is_read_with_the_settings_of_published_files() {
     ] {
         refused(&with(file, more), &words);
     }
+}
+
+#[test]
+fn llama_like_families_have_the_settings_of_published_files() {
+    // EuroLLM-9B-Instruct is a llama.
+    let euro = json!({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "attention_bias": false,
+        "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 4, "head_dim": 128, "hidden_act": "silu",
+        "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 12288, "max_position_embeddings": 4096,
+        "mlp_bias": false, "num_attention_heads": 32, "num_hidden_layers": 42, "num_key_value_heads": 8,
+        "pretraining_tp": 1, "rms_norm_eps": 1e-5, "rope_scaling": null, "rope_theta": 10000.0,
+        "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": false, "vocab_size": 128_000});
+    let c = ok(&euro);
+    assert_eq!((c.n_layers, c.full.n_kv_heads, c.context, c.norms), (42, 8, 4096, LayerNorms::Before));
+    // SmolLM3: each fourth layer without a rope, by default and as listed.
+    let smol = json!({"model_type": "smollm3", "num_hidden_layers": 8, "no_rope_layer_interval": 4,
+        "use_sliding_window": false, "sliding_window": null, "max_window_layers": 28, "mlp_bias": false});
+    let c = ok(&smol);
+    let period = [false, false, false, true];
+    assert_eq!((c.slides.clone(), c.window()), ([period, period].concat(), None));
+    let unrotated = &c.sliding.as_ref().unwrap().rope;
+    assert_eq!(unrotated.frequencies(128), (vec![0.0; 64], 1.0));
+    assert_eq!(ok(&with(&smol, json!({"no_rope_layers": [1, 1, 1, 0, 1, 1, 1, 0]}))), c);
+    refused(&with(&smol, json!({"no_rope_layers": [1, 1, 1]})), &["`no_rope_layers` is not a list"]);
+    let slides = json!({"use_sliding_window": true, "sliding_window": 64, "layer_types": vec!["sliding_attention"; 8]});
+    refused(&with(&smol, slides), &["`layer_types`", "`no_rope_layers`"]);
+    // OLMo 3: only full layers have YaRN.
+    let olmo =
+        ok(&json!({"model_type": "olmo3", "num_hidden_layers": 4, "rope_scaling": {"rope_type": "yarn",
+        "factor": 8.0, "original_max_position_embeddings": 8192}}));
+    assert_eq!((olmo.norms, olmo.qk_norm), (LayerNorms::Behind, QkNorm::Projection));
+    assert_eq!(
+        (olmo.slides, olmo.sliding.unwrap().rope.scaling),
+        (vec![true, true, true, false], Scaling::None)
+    );
+    assert!(matches!(olmo.full.rope.scaling, Scaling::Yarn { .. }));
+    // Granite 3.3 2B: a factor r on outputs is the stream over r.
+    let granite =
+        ok(&json!({"model_type": "granite", "attention_multiplier": 0.015_625, "rms_norm_eps": 1e-5,
+        "embedding_multiplier": 12.0, "residual_multiplier": 0.5, "logits_scaling": 8.0}));
+    assert_eq!((granite.embedding_scale, granite.logit_scale), (Some(24.0), Some(0.125)));
+    assert!((granite.norm_eps - 4e-5).abs() < 1e-12);
+    // Without a window all layers of EXAONE 4 rotate (1.2B), with one only those that slide (32B).
+    let exaone = json!({"model_type": "exaone4", "num_hidden_layers": 4, "sliding_window_pattern": "LLLG",
+        "sliding_window": null, "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"]});
+    assert_eq!(ok(&exaone).full.rope.scaling, Scaling::None);
+    let types = ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"];
+    let slides = ok(&with(&exaone, json!({"sliding_window": 4096, "layer_types": types})));
+    assert_eq!((slides.full.rope.scaling.clone(), slides.window()), (Scaling::Unrotated, Some(4096)));
+    // Aya Expanse 8B and Command A.
+    let aya = ok(&json!({"model_type": "cohere", "hidden_size": 4096, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "logit_scale": 0.125, "use_qk_norm": false, "layer_norm_eps": 1e-5}));
+    assert!(aya.norm_centred && aya.neighbours_rotate && aya.tied && aya.qk_norm == QkNorm::None);
+    let command = json!({"model_type": "cohere2", "num_hidden_layers": 8, "hidden_size": 12288, "head_dim": 128,
+        "num_attention_heads": 96, "num_key_value_heads": 8, "order_of_interleaved_layers": "local_attn_first",
+        "position_embedding_type": "rope_gptj", "rotary_pct": 1.0, "sliding_window": 4096, "layer_switch": 4,
+        "sliding_window_pattern": 4, "use_embedding_sharing": true, "use_gated_activation": true,
+        "use_parallel_block": true, "use_parallel_embedding": true, "use_qk_norm": false, "logit_scale": 0.25,
+        "cache_implementation": "hybrid", "rope_theta": 50000, "rope_scaling": null});
+    let c = ok(&command);
+    assert_eq!(c.slides, [true, true, true, false, true, true, true, false]);
+    assert_eq!((c.full.rope.scaling.clone(), c.logit_scale), (Scaling::Unrotated, Some(0.25)));
+    refused(&with(&command, json!({"use_parallel_block": false})), &["`use_parallel_block` is `false`"]);
+}
+
+#[test]
+fn a_long_rope_ends_with_the_positions_of_pretraining() {
+    let long = json!({"type": "longrope", "short_factor": vec![1.5; 48], "long_factor": vec![9.0; 48]});
+    let phi = json!({"model_type": "phi3", "max_position_embeddings": 131_072, "partial_rotary_factor": 0.75,
+        "original_max_position_embeddings": 4096, "num_attention_heads": 24, "rope_scaling": long});
+    let c = ok(&phi);
+    assert_eq!((c.context, c.full.rotary_dim), (4096, 96));
+    let (frequencies, scale) = c.full.rope.frequencies(96);
+    assert!((frequencies[0] - 1.0 / 1.5).abs() < 1e-6);
+    // The root of 1 + ln 32 / ln 4096.
+    assert!((scale - 1.190_238_1).abs() < 1e-6, "{scale}");
+    let error = c.check_context("config.json", 4097).unwrap_err().to_string();
+    assert!(error.contains("`longrope`") && error.contains("`--context 4096`"), "{error}");
+    let other = json!({"rope_scaling": {"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}});
+    refused(&with(&phi, other), &["`short_factor` has 1 values", "48"]);
+    refused(&with(&phi, json!({"rope_scaling": {"type": "longrope"}})), &["needs `short_factor`"]);
+}
+
+#[test]
+fn recurrent_families_are_refused_by_name() {
+    for name in [
+        "mamba",
+        "mamba2",
+        "falcon_mamba",
+        "nemotron_h",
+        "lfm2",
+        "jamba",
+        "bamba",
+        "falcon_h1",
+        "olmo_hybrid",
+        "recurrent_gemma",
+        "rwkv",
+        "xlstm",
+        "zamba2",
+        "kimi_linear",
+    ] {
+        refused(&json!({"model_type": name}), &[&format!("architecture `{name}` is not known"), "cohere2"]);
+    }
+    let granite = json!({"model_type": "granitemoehybrid", "num_hidden_layers": 2, "num_local_experts": 0});
+    refused(&granite, &["`layer_types` is missing", "Mamba"]);
+    refused(
+        &with(&granite, json!({"layer_types": ["mamba", "attention"]})),
+        &["`layer_types` has `\"mamba\"`"],
+    );
+    let experts = json!({"layer_types": ["attention", "attention"], "num_local_experts": 62});
+    refused(&with(&granite, experts), &["`num_local_experts` is not 0"]);
 }

@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::{
-    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, latent, score_head,
+    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid, latent, projections, score_head,
     unread::{self, Names},
 };
 use crate::{
     Error,
     config::{
-        Config, MAX_LAYERS, ScoreHead,
+        MAX_LAYERS, ScoreHead,
         gguf::{Schema, Tensors, tensors::UNUSED},
     },
     families,
@@ -70,12 +70,13 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     };
     let config = schema.read(&shown_path, metadata, &tensors)?;
     hybrid::split(&config, &mut index);
+    projections::split(&config, &mut index);
     drop_predicting(&mut index, metadata, schema, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     score_head::check(&paths[0], &config, &mut index)?;
     unread::check(&paths[0], &config, (&maps, &names), is_read, &mut index)?;
-    if schema.is_interleaved {
-        interleaved(&mut index, &config);
+    if schema.is_interleaved || config.neighbours_rotate {
+        projections::mark_neighbours(&config, &mut index);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
     let remarks = remark.into_iter().collect();
@@ -189,15 +190,4 @@ fn drop_predicting(
 /// The number of the layer that a tensor belongs to.
 fn layer(name: &str) -> Option<usize> {
     name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
-}
-
-/// Marks q and k of a llama file, whose rotary halves are interleaved.
-fn interleaved(index: &mut BTreeMap<String, Entry>, config: &Config) {
-    for (name, entry) in index {
-        if name.contains("self_attn.q_proj.") {
-            entry.source = Source::Interleaved(config.n_heads);
-        } else if let (true, Some(layer)) = (name.contains("self_attn.k_proj."), layer(name)) {
-            entry.source = Source::Interleaved(config.attention_of(layer).n_kv_heads);
-        }
-    }
 }

@@ -9,14 +9,17 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 use super::{
-    Entry, Format, Mapped, Source, Weights, experts, hybrid,
+    Entry, Format, Mapped, Source, Weights, experts, hybrid, projections,
     quantised::Piece,
     score_head,
     unread::{self, Names},
 };
 use crate::{
     Config, Error,
-    config::{ScoreHead, hf::stop_ids},
+    config::{
+        ScoreHead,
+        hf::{Renames, stop_ids},
+    },
     families,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
@@ -37,7 +40,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     for shard in shards(path)? {
         let shard_path = path.join(shard);
         let file = Mapped::open(&shard_path)?;
-        list(&shard_path, &file.map, files.len(), &mut pieces)?;
+        list(&shard_path, &file.map, (files.len(), reading.names), &mut pieces)?;
         files.push(file);
     }
     let named = |piece: &Piece| ((piece.file, piece.start), piece.name.clone());
@@ -56,6 +59,11 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     experts::split_in_turns(&config, &mut index);
     experts::split(&mut index);
     hybrid::split(&config, &mut index);
+    projections::split(&config, &mut index);
+    projections::lengthen_scalars(&mut index);
+    if config.neighbours_rotate {
+        projections::mark_neighbours(&config, &mut index);
+    }
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;
     score_head::check(path, &config, &mut index)?;
@@ -103,11 +111,11 @@ fn shards(folder: &Path) -> Result<BTreeSet<String>, Error> {
     Ok(names)
 }
 
-/// Adds one shard's tensors to the list.
+/// Adds one shard's tensors to the list, with the names that the family's have here.
 fn list(
     path: &Path,
     file: &[u8],
-    file_idx: usize,
+    (file_idx, names): (usize, Renames),
     pieces: &mut BTreeMap<String, Piece>,
 ) -> Result<(), Error> {
     let parsed = SafeTensors::deserialize(file)
@@ -116,7 +124,7 @@ fn list(
         let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
         let (end, shape) = (start + view.data().len(), view.shape().to_vec());
         let piece = Piece { name: name.to_owned(), file: file_idx, start, end, dtype: view.dtype(), shape };
-        if let Some(other) = pieces.insert(canonical(name), piece).filter(|other| other.name != name) {
+        if let Some(other) = pieces.insert(canonical(name, names), piece).filter(|other| other.name != name) {
             let reason = format!("has the same tensor as `{}` and as `{name}`", other.name);
             return Err(bad(path, reason, "remove one of them"));
         }
@@ -140,7 +148,8 @@ fn plain(path: &Path, piece: Piece) -> Result<Entry, Error> {
 }
 
 /// The name of a tensor in a text-only checkpoint, which the decoder uses.
-fn canonical(name: &str) -> String {
+fn canonical(name: &str, names: Renames) -> String {
+    let name = &names.iter().fold(name.to_owned(), |name, (of_family, ours)| name.replace(of_family, ours));
     let name = match name.strip_prefix("model.language_model.") {
         Some(rest) => format!("model.{rest}"),
         None => name.strip_prefix("language_model.").unwrap_or(name).to_owned(),

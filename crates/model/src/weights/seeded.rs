@@ -12,7 +12,7 @@ pub use blocks::blocks;
 
 use crate::{
     Config,
-    config::{Attention, DeltaNet, Latent, ScoreHead},
+    config::{Attention, DeltaNet, Latent, QkNorm, ScoreHead},
 };
 
 /// Parameters of one tensor's seeded numbers.
@@ -50,7 +50,9 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     all.extend(c.score_head.map(|head| (ScoreHead::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
     for i in 0..c.n_layers {
         let layer = format!("model.layers.{i}.");
-        all.extend(present(&layer, norms(c, i)));
+        let norms = c.norms.names().into_iter().flatten();
+        all.extend(norms.map(|norm| (format!("{layer}{norm}.weight"), vec![c.hidden])));
+        all.extend(present(&layer, beside_norms(c, i)));
         all.extend(match c.delta_net_of(i) {
             Some(delta_net) => present(&layer, linear_attention(c, delta_net)),
             None => match &c.attention_of(i).latent {
@@ -71,16 +73,11 @@ fn present<const N: usize>(prefix: &str, parts: [Part; N]) -> Vec<(String, Vec<u
     present.map(|(_, name, shape)| (format!("{prefix}{name}"), shape)).collect()
 }
 
-/// The norms of a layer, and the factor on its output.
-fn norms(c: &Config, layer: usize) -> [Part; 8] {
+/// The norms of a dense half and the experts beside it, and the factor on a layer's output.
+fn beside_norms(c: &Config, layer: usize) -> [Part; 4] {
     let is_beside = c.experts_of(layer).is_some_and(|experts| experts.beside_dense);
     let norm = || vec![c.hidden];
     [
-        (true, "input_layernorm.weight", norm()),
-        (true, "post_attention_layernorm.weight", norm()),
-        (c.post_norms, "pre_feedforward_layernorm.weight", norm()),
-        (c.post_norms, "post_feedforward_layernorm.weight", norm()),
-        // Norms of a dense half and the experts beside it.
         (is_beside, "post_feedforward_layernorm_1.weight", norm()),
         (is_beside, "pre_feedforward_layernorm_2.weight", norm()),
         (is_beside, "post_feedforward_layernorm_2.weight", norm()),
@@ -91,14 +88,15 @@ fn norms(c: &Config, layer: usize) -> [Part; 8] {
 fn attention(c: &Config, layer: usize) -> [Part; 13] {
     let attention = c.attention_of(layer);
     let (d, h, q, kv) = (attention.head_dim, c.hidden, c.n_heads * attention.head_dim, attention.kv_width());
+    let (has_norms, weights) = (c.qk_norm != QkNorm::None, |heads| vec![c.qk_norm.n_weights(heads, d)]);
     [
         (true, "self_attn.q_proj.weight", vec![q, h]),
         (true, "self_attn.k_proj.weight", vec![kv, h]),
         (!attention.values_are_keys, "self_attn.v_proj.weight", vec![kv, h]),
         (true, "self_attn.o_proj.weight", vec![h, q]),
         (c.gated_attention, "self_attn.gate_proj.weight", vec![q, h]),
-        (c.qk_norm, "self_attn.q_norm.weight", vec![d]),
-        (c.qk_norm, "self_attn.k_norm.weight", vec![d]),
+        (has_norms, "self_attn.q_norm.weight", weights(c.n_heads)),
+        (has_norms, "self_attn.k_norm.weight", weights(attention.n_kv_heads)),
         (c.sinks, "self_attn.sinks", vec![c.n_heads]),
         (c.qkv_bias, "self_attn.q_proj.bias", vec![q]),
         (c.qkv_bias, "self_attn.k_proj.bias", vec![kv]),
@@ -151,11 +149,13 @@ fn feed_forward(c: &Config, layer: usize, prefix: &str) -> Vec<(String, Vec<usiz
     let mut all = Vec::new();
     if experts.is_none_or(|experts| experts.beside_dense) {
         let (has_biases, width) = (c.mlp_bias, c.intermediate);
-        all.extend(gated("", width));
+        let [gate, up, down] = gated("", width);
+        all.extend((!c.xielu).then_some(gate).into_iter().chain([up, down]));
+        all.extend(XIELU.into_iter().filter(|_| c.xielu).map(|part| (format!("{prefix}{part}"), vec![1])));
         all.extend(present(
             prefix,
             [
-                (has_biases, "gate_proj.bias", vec![width]),
+                (has_biases && !c.xielu, "gate_proj.bias", vec![width]),
                 (has_biases, "up_proj.bias", vec![width]),
                 (has_biases, "down_proj.bias", vec![h]),
             ],
@@ -183,12 +183,15 @@ fn feed_forward(c: &Config, layer: usize, prefix: &str) -> Vec<(String, Vec<usiz
     all
 }
 
+/// The parameters of xIELU, below the feed-forward half.
+const XIELU: [&str; 4] = ["act_fn.alpha_p", "act_fn.alpha_n", "act_fn.beta", "act_fn.eps"];
+
 /// The parameters of one tensor's numbers: matrices so that a product keeps the spread of its input; `None`
 /// for the weights of norms and for factors, which are ones.
 #[must_use]
 pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
     let factors = ["norm.weight", "layer_scalar", "per_expert_scale", "gate.scale"];
-    if factors.into_iter().any(|factor| name.ends_with(factor)) || name.contains("layernorm_") {
+    if factors.into_iter().chain(XIELU).any(|factor| name.ends_with(factor)) || name.contains("layernorm_") {
         return None;
     }
     // FNV-1a, 32 bits: each tensor has numbers of its own.

@@ -18,6 +18,7 @@ use tribunal_engine::Device;
 use tribunal_model::{
     Adapter, Config, KvType, Model, Weights,
     adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
+    config::LayerNorms,
     sampler::{SampleRequest, SamplingParams},
 };
 
@@ -234,7 +235,7 @@ fn wide(name: &str) -> Weights {
 /// Experts whose sum is normed before it is added.
 fn normed() -> Weights {
     let config = config("glm4-moe");
-    Weights::seeded(Config { post_norms: true, ..config }, 5)
+    Weights::seeded(Config { norms: LayerNorms::Around, ..config }, 5)
 }
 
 #[test]

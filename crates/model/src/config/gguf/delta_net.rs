@@ -4,7 +4,10 @@
 //! take one key head as many places apart as there are key heads.
 
 use super::Reader;
-use crate::{Config, Error, config::DeltaNet};
+use crate::{
+    Config, Error,
+    config::{DeltaNet, QkNorm},
+};
 
 /// The distance between layers of full attention in files without a key for it.
 const INTERVAL: usize = 4;
@@ -14,7 +17,7 @@ impl Reader<'_> {
     pub fn hybrid(&self) -> Result<Config, Error> {
         let decoder = self.decoder(self.without_windows()?)?;
         let delta_net = Some(self.delta_net(decoder.n_layers)?);
-        Ok(Config { qk_norm: true, gated_attention: true, delta_net, ..decoder })
+        Ok(Config { qk_norm: QkNorm::Heads, gated_attention: true, delta_net, ..decoder })
     }
 
     fn delta_net(&self, n_layers: usize) -> Result<DeltaNet, Error> {

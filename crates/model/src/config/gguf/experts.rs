@@ -31,7 +31,11 @@ impl Reader<'_> {
 
     /// Experts in every layer.
     pub fn experts_routed(&self, routing: Routing) -> Result<Experts, Error> {
-        let (n, width) = (self.size("expert_count")?, self.size("expert_feed_forward_length")?);
+        let n = self.size("expert_count")?;
+        let width = match self.optional_size("expert_feed_forward_length")? {
+            Some(width) => width,
+            None => self.size("feed_forward_length")?,
+        };
         Ok(Experts::new(n, width, routing, self.n_layers()?))
     }
 

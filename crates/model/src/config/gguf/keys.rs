@@ -86,6 +86,12 @@ pub const HYBRID: Keys = (
 pub const SCORE_HEAD: Keys = (Read, "pooling_type classifier.output_labels");
 
 impl Schema {
+    /// Returns true if the family names this key as one that it reads.
+    pub(super) fn reads(&self, key: &str) -> bool {
+        let mut read = self.keys.iter().filter(|(kind, _)| matches!(kind, Read));
+        read.any(|(_, names)| names.split(' ').any(|name| name == key))
+    }
+
     /// The reason why a key with this value, without the architecture's name before it, would make the model
     /// differ from the decoder; `None` for one that is supported or that changes nothing.
     pub(super) fn objection(&self, key: &str, value: &Value) -> Option<String> {

@@ -66,6 +66,10 @@ pub const DENSE: Group = &[
     ("ffn_down.bias", "mlp.down_proj.bias"),
 ];
 
+/// Projections that are one matrix each; `ffn_up` is not that of a [`DENSE`] half.
+pub const GATE_AND_UP: Group =
+    &[("attn_qkv.weight", "self_attn.qkv_proj.weight"), ("ffn_up.weight", "mlp.gate_up_proj.weight")];
+
 pub const EXPERTS: Group = &[
     ("ffn_gate_inp.weight", "mlp.gate.weight"),
     ("ffn_gate_exps.weight", "mlp.experts.gate_proj.weight"),

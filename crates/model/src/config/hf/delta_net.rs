@@ -3,7 +3,7 @@
 use super::{Settings, shown};
 use crate::{
     Error,
-    config::{Config, DeltaNet},
+    config::{Config, DeltaNet, QkNorm},
 };
 
 const INTERVAL: &str = "full_attention_interval";
@@ -20,7 +20,7 @@ impl Settings<'_> {
         }
         Ok(Config {
             norm_plus_one: true,
-            qk_norm: true,
+            qk_norm: QkNorm::Heads,
             gated_attention: true,
             delta_net: Some(self.delta_net()?),
             ..self.decoder(self.without_windows()?)?

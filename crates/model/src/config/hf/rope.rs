@@ -39,7 +39,7 @@ const COMMON: [&str; 5] =
     ["rope_theta", "rope_type", "partial_rotary_factor", "original_max_position_embeddings", "finetuned"];
 
 /// Types of rope, each with the further keys that it reads.
-const TYPES: [(&str, &[&str]); 6] = [
+const TYPES: [(&str, &[&str]); 7] = [
     ("default", &[]),
     ("linear", &["factor"]),
     ("dynamic", &["factor"]),
@@ -49,6 +49,7 @@ const TYPES: [(&str, &[&str]); 6] = [
         &["factor", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"],
     ),
     ("proportional", &["factor"]),
+    ("longrope", &["factor", "attention_factor", "short_factor", "long_factor"]),
 ];
 
 /// The rope of full layers, whose heads have `head_dim` values, and, where it differs, of sliding layers.
@@ -225,6 +226,7 @@ impl<'a> Stated<'a> {
                 Scaling::Llama3 { factor: self.needed("factor")?, low, high, original: self.original()? }
             }
             "yarn" => self.yarn()?,
+            "longrope" => self.long()?,
             "proportional" if self.settings.schema.rope.keys_of(kind).next().is_some() => {
                 let part = self.positive("partial_rotary_factor")?.unwrap_or(1.0);
                 if part > 1.0 {
@@ -241,6 +243,26 @@ impl<'a> Stated<'a> {
             }
             _ => Scaling::None,
         })
+    }
+
+    fn long(&self) -> Result<Scaling, Error> {
+        let key = "short_factor";
+        let Some((place, value)) = self.by_key.get(key) else {
+            return Err(self.bad("rope_type", format!("needs `{key}` beside it, which is missing")));
+        };
+        let number = |value: &Value| settings::positive(value).map(|factor| factor as f32);
+        let short = value.as_array().and_then(|list| list.iter().map(number).collect::<Option<Vec<f32>>>());
+        let short = short.ok_or_else(|| self.settings.bad(place, "is not a list of numbers above 0"))?;
+        let original = self.original()?;
+        let attention = match (self.positive("attention_factor")?, self.positive("factor")?) {
+            (Some(attention), _) => attention,
+            (None, factor) => {
+                let context = self.settings.needed_positive("max_position_embeddings")?;
+                let factor = factor.unwrap_or(context / original);
+                if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() }
+            }
+        };
+        Ok(Scaling::Long { short, attention, original: original as usize })
     }
 
     fn yarn(&self) -> Result<Scaling, Error> {
@@ -304,7 +326,8 @@ impl<'a> Stated<'a> {
 
     /// Positions of pretraining.
     pub fn original(&self) -> Result<f64, Error> {
-        match self.positive("original_max_position_embeddings")? {
+        let key = "original_max_position_embeddings";
+        match self.positive(key)?.or(self.settings.positive(key)?) {
             Some(original) => Ok(original),
             None => self.settings.needed_positive("max_position_embeddings"),
         }

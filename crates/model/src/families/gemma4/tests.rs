@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Config,
-    config::{Activation, Scaling},
+    config::{Activation, LayerNorms, Scaling},
     families::from_json,
 };
 
@@ -49,7 +49,7 @@ fn kinds_of_layers_have_heads_of_their_own() {
     assert_eq!((c.full.rope.theta, sliding.rope.theta), (1e6, 1e4));
     assert_eq!((c.full.rotary_dim, sliding.rotary_dim), (32, 16));
     assert_eq!(c.slides, [true, false, true, false]);
-    assert!(c.value_norm && c.layer_scalars && c.post_norms && !c.norm_plus_one && !c.sinks);
+    assert!(c.value_norm && c.layer_scalars && c.norms == LayerNorms::Around && !c.norm_plus_one && !c.sinks);
     assert_eq!(c.attention_scale.to_bits(), 1.0_f32.to_bits());
     // Two layers of each kind: 2 (2 heads of 32 + 2 heads of 16), keys and values.
     assert_eq!(c.cached(), 2 * 2 * (64 + 32));

@@ -4,7 +4,10 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::{super::Entry, EMBEDDINGS};
-use crate::{Error, config::hf::FileConfig};
+use crate::{
+    Error,
+    config::{QkNorm, hf::FileConfig},
+};
 
 /// Compares each size with a dimension of some tensor.
 ///
@@ -15,16 +18,20 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
     let first = (0..c.n_layers).find(|&layer| c.delta_net_of(layer).is_none()).unwrap_or(0);
     let attention = c.attention_of(first);
     let of_attention = |part: &str| format!("model.layers.{first}.self_attn.{part}.weight");
-    let (q, k, q_norm) = (of_attention("q_proj"), of_attention("k_proj"), of_attention("q_norm"));
-    let gate = "model.layers.0.mlp.gate_proj.weight".to_owned();
+    let (q, k) = (of_attention("q_proj"), of_attention("k_proj"));
+    // Norms over all heads have their width.
+    let is_over_all = matches!(c.qk_norm, QkNorm::EachHead | QkNorm::Projection);
+    let q_norm = if is_over_all { String::new() } else { of_attention("q_norm") };
+    let half = if c.xielu { "up_proj" } else { "gate_proj" };
+    let gate = format!("model.layers.0.mlp.{half}.weight");
     let sparse =
         c.experts.as_ref().and_then(|experts| experts.layers.iter().position(|has| *has)).unwrap_or(0);
     let of_sparse = |part: &str| format!("model.layers.{sparse}.{part}.weight");
     let (router, expert) = (of_sparse("mlp.gate"), of_sparse("mlp.experts.0.gate_proj"));
     let (n_experts, width) = c.experts.as_ref().map_or((0, 0), |experts| (experts.n, experts.width));
-    // gpt-oss has no dense layers, and uses this name for its experts' width.
-    let is_oss = c.experts.as_ref().is_some_and(|experts| experts.biases);
-    let of_width: &[&str] = if is_oss { &["intermediate_size"] } else { &["moe_intermediate_size"] };
+    // Classes without dense layers (gpt-oss, Mixtral) use this name for their experts' width.
+    let is_plain = c.experts.as_ref().is_some_and(|experts| experts.width == c.intermediate);
+    let of_width: &[&str] = if is_plain { &["intermediate_size"] } else { &["moe_intermediate_size"] };
     for (keys, size, tensor, dim) in [
         (&["hidden_size"][..], c.hidden, EMBEDDINGS, 1),
         (&["vocab_size"], c.vocab, EMBEDDINGS, 0),
