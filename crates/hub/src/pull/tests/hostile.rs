@@ -181,6 +181,6 @@ fn a_card_without_files_is_not_verified() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("fox.gguf"), BYTES).unwrap();
     let error = check::verify(&card, home.path(), &mut |_| ()).unwrap_err().to_string();
-    assert!(error.starts_with("nothing was verified: the card `fox` lists no files"), "{error}");
+    assert!(error.starts_with("`fox` has not been pulled"), "{error}");
     assert!(Receipt::read(&folder).is_none(), "no receipt");
 }
