@@ -153,8 +153,8 @@ impl Bench<'_> {
         Ok(self.gpu.peak(Sizes::effort(self.shape)).map_err(failed)?)
     }
 
-    /// Every product of the shape alone, with weights of its format. A product is left out where a weight's row is
-    /// not a multiple of the format's block; files have another format there.
+    /// Every product of the shape alone, with weights of its format. A product is left out where a weight's
+    /// row is not a multiple of the format's block; files have another format there.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -286,8 +286,8 @@ impl Bench<'_> {
         (0..n_documents).flat_map(|_| ask(digits.text(length), &mut digits)).collect()
     }
 
-    /// Prompts and answers whose numbers of tokens are log-normal, like those of chats: medians of 90 and 135,
-    /// standard deviations of the logarithm of 1.3 and 1.0, from 4 to `longest` tokens.
+    /// Prompts and answers whose numbers of tokens are log-normal, like those of chats: medians of 90 and
+    /// 135, standard deviations of the logarithm of 1.3 and 1.0, from 4 to `longest` tokens.
     fn mixed(&self) -> Vec<Prompt> {
         let mut draw = Draw(SplitMix(42));
         let longest = self.sizes.longest;

@@ -54,8 +54,8 @@ pub fn run_requests(
     Ok((summarise(requests, &replies, seconds), replies))
 }
 
-/// Sends items in order, a quarter more at a time than an engine has rows, so that every row is busy. Returns the
-/// replies in the order of the items, and the seconds that all took.
+/// Sends items in order, a quarter more at a time than an engine has rows, so that every row is busy. Returns
+/// the replies in the order of the items, and the seconds that all took.
 ///
 /// # Errors
 /// The error of the first item without a reply.

@@ -9,14 +9,16 @@ use unicode_width::UnicodeWidthStr;
 /// Narrower terminals break lines themselves: wrapped ones would be harder to read there.
 const NARROWEST: usize = 40;
 
-/// Columns of the terminal on standard output; `None` without a terminal, and on one that is too narrow to wrap for.
+/// Columns of the terminal on standard output; `None` without a terminal, and on one that is too narrow to
+/// wrap for.
 #[must_use]
 pub fn stdout_columns() -> Option<usize> {
     let out = std::io::stdout();
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
-/// Columns of the terminal on standard error; `None` without a terminal, and on one that is too narrow to wrap for.
+/// Columns of the terminal on standard error; `None` without a terminal, and on one that is too narrow to
+/// wrap for.
 #[must_use]
 pub fn stderr_columns() -> Option<usize> {
     let out = std::io::stderr();
@@ -40,8 +42,8 @@ fn columns(is_terminal: bool, size: Option<(terminal_size::Width, terminal_size:
     columns.filter(|columns| *columns >= NARROWEST)
 }
 
-/// Wraps a message at `width` columns; a longer word has a line of its own. Continuation lines are indented by two
-/// columns more than the first; a command to copy (`next: ...`) stays one line.
+/// Wraps a message at `width` columns; a longer word has a line of its own. Continuation lines are indented
+/// by two columns more than the first; a command to copy (`next: ...`) stays one line.
 #[must_use]
 pub fn message(text: &str, width: usize) -> String {
     let lines = text.split('\n').map(|line| {

@@ -45,13 +45,12 @@ impl Finding {
 /// the number of bytes read.
 ///
 /// # Errors
-/// [`Error::Io`] when an existing file cannot be read; [`Error::NothingToVerify`] when neither the card nor a pull lists
-/// files.
+/// [`Error::Io`] when an existing file cannot be read; [`Error::NotPulled`] when neither the card nor a
+/// pull lists files.
 pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Vec<Checked>, Error> {
     let folder = card.folder(home);
     let receipt = Receipt::read(&folder);
-    let mut checked = Vec::new();
-    let mut received = Vec::new();
+    let (mut checked, mut received) = (Vec::new(), Vec::new());
     for (path, expected, is_pinned) in expectations(card, receipt.as_ref()) {
         let file = folder.join(&path);
         if !file.is_file() {
@@ -70,7 +69,7 @@ pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Ve
         checked.push(Checked { path, finding });
     }
     if checked.is_empty() {
-        return Err(Error::NothingToVerify { name: card.name.clone(), folder });
+        return Err(Error::NotPulled { name: card.name.clone(), folder });
     }
     if receipt.is_none() && checked.iter().all(|c| c.finding == Finding::Ok) {
         let source = "files found in place and verified".into();

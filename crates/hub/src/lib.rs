@@ -183,11 +183,6 @@ pub enum Error {
     #[error("`{name}` has not been pulled: it is not in `{}`\nhint: `tribunal models pull {name}`, or the folder of weights that are elsewhere", folder.display())]
     NotPulled { name: String, folder: PathBuf },
     #[error(
-        "nothing was verified: the card `{name}` lists no files, and there is no record of a pull in `{}`\nhint: \
-         `tribunal models pull {name}`", folder.display()
-    )]
-    NothingToVerify { name: String, folder: PathBuf },
-    #[error(
         "`{name}` is neither in `{}` nor in the hub's cache `{}`\nhint: on a connected machine `tribunal models pull {name}`, or \
          `hf download {}`; `HF_HUB_CACHE` and `HF_HOME` name other caches",
         folder.display(), cache.display(), repository(name)

@@ -5,8 +5,8 @@
 //! Differs:
 //! - Prompt. The paper prints one text for both modes, with the parts about the reference in bold type; the
 //!   code has a text for each, which differ in words such as `machine translation` and `starts with`. `paper`
-//!   and `strict` have the paper's text, `code` the code's two, with their trailing spaces; it strips its input
-//!   lines like the authors' program.
+//!   and `strict` have the paper's text, `code` the code's two, with their trailing spaces; it strips its
+//!   input lines like the authors' program.
 //! - Answer. Code: a number as in GEMBA-DA; stars as one number, word or row of stars; the only class named
 //!   in the answer. Paper: silent. `code` does the same; `paper` reads an answer that is the rating and
 //!   nothing else, in any case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to

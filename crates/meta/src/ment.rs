@@ -1,5 +1,5 @@
-//! Human scores in `MENT.jsonl`: the average of each translation, and the ratings of single annotators where a
-//! line has them.
+//! Human scores in `MENT.jsonl`: the average of each translation, and the ratings of single annotators where
+//! a line has them.
 //!
 //! Source: `meta_eval/extract_metaeval_data.py` of BITHLP/RATE at 8efee2e3, for the averages.
 
@@ -80,8 +80,7 @@ fn ratings(row: &Map<String, Value>, number: &str) -> Result<Vec<(String, f64)>,
         .filter_map(|(field, value)| Some((field, list(Value::as_f64)(value).filter(averages_to_score)?)));
     let Some((field, ratings)) = lists.next() else { return Ok(Vec::new()) };
     if let Some((other, _)) = lists.find(|(_, others)| *others != ratings) {
-        let average = average_of(number);
-        return Err(format!("`{field}` and `{other}` differ, and `{average}` is the average of both"));
+        return Err(format!("`{field}` and `{other}` differ, and both have the average of `{part}`"));
     }
     Ok(names.into_iter().map(str::to_owned).zip(ratings).collect())
 }
@@ -118,7 +117,7 @@ mod tests {
         row["copy_of_trans_1"] = serde_json::json!([1, 4]);
         assert_eq!(of_row(&row), Ok(expected), "the same numbers");
         row["trans_1_fluency"] = serde_json::json!([2, 3]);
-        let error = of_row(&row).unwrap_err();
-        assert!(error.contains("`trans_1_fluency`") && error.contains("`avg_trans_1_score`"), "{error}");
+        let error = of_row(row).unwrap_err();
+        assert!(error.contains("`trans_1_fluency`") && error.contains("`trans_1`"), "{error}");
     }
 }

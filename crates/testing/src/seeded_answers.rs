@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use tribunal_core::llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource};
 
-/// A fake [`Llm`] that picks `answers[seed % answers.len()]` and scores continuations with fixed probabilities.
+/// A fake [`Llm`] that picks `answers[seed % answers.len()]` and scores continuations with fixed
+/// probabilities.
 #[derive(Default)]
 pub struct SeededAnswers {
     pub answers: Vec<String>,

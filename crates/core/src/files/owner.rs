@@ -1,4 +1,5 @@
-//! Files and folders that belong to the user and that only the user may write to. Contents are read elsewhere.
+//! Files and folders that belong to the user and that only the user may write to. Contents are read
+//! elsewhere.
 
 use std::{
     fs::{self, File, Metadata},

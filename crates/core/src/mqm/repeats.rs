@@ -71,23 +71,23 @@ fn is_same(a: &ErrorSpan, b: &ErrorSpan) -> bool {
     named && (!a.span.is_empty() || has_reason)
 }
 
-fn merge_into(kept: &mut ErrorSpan, repeated: ErrorSpan) {
-    kept.times += repeated.times;
-    kept.confidence = match (kept.confidence, repeated.confidence) {
+fn merge_into(last: &mut ErrorSpan, repeated: ErrorSpan) {
+    last.times += repeated.times;
+    last.confidence = match (last.confidence, repeated.confidence) {
         (Some(a), Some(b)) => Some(a.max(b)),
         (a, b) => a.or(b),
     };
     // The worst severity is the least of its order.
-    let is_worse = repeated.severity < kept.severity
-        || repeated.severity == kept.severity && repeated.weight > kept.weight;
-    let earlier = (kept.explanation.take(), kept.suggestion.take());
+    let is_worse = repeated.severity < last.severity
+        || repeated.severity == last.severity && repeated.weight > last.weight;
+    let earlier = (last.explanation.take(), last.suggestion.take());
     if is_worse {
-        (kept.severity, kept.weight) = (repeated.severity, repeated.weight);
-        kept.explanation = repeated.explanation.or(earlier.0);
-        kept.suggestion = repeated.suggestion.or(earlier.1);
+        (last.severity, last.weight) = (repeated.severity, repeated.weight);
+        last.explanation = repeated.explanation.or(earlier.0);
+        last.suggestion = repeated.suggestion.or(earlier.1);
     } else {
-        kept.explanation = earlier.0.or(repeated.explanation);
-        kept.suggestion = earlier.1.or(repeated.suggestion);
+        last.explanation = earlier.0.or(repeated.explanation);
+        last.suggestion = earlier.1.or(repeated.suggestion);
     }
 }
 

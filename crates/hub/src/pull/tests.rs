@@ -399,18 +399,6 @@ fn shards_come_from_the_index_and_their_hashes_make_the_fingerprint() {
 }
 
 #[test]
-fn a_card_without_files_is_not_verified() {
-    let home = tempfile::tempdir().unwrap();
-    let card = Card { files: Vec::new(), ..fox() };
-    let folder = card.folder(home.path());
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("fox.gguf"), BYTES).unwrap();
-    let error = check::verify(&card, home.path(), &mut |_| ()).unwrap_err().to_string();
-    assert!(error.starts_with("nothing was verified: the card `fox` lists no files"), "{error}");
-    assert!(Receipt::read(&folder).is_none(), "no receipt");
-}
-
-#[test]
 fn a_gguf_model_is_pulled_by_its_quantisation() {
     let names = [
         "mmproj-Q8_0.gguf",

@@ -1,5 +1,5 @@
-//! Stage 1 of M-MAD: annotations by an agent for each dimension with its shots (Figures 11 to 18), by one agent
-//! for all, or by GEMBA-MQM (Table 5). The later stages are in the parent.
+//! Stage 1 of M-MAD: annotations by an agent for each dimension with its shots (Figures 11 to 18), by one
+//! agent for all, or by GEMBA-MQM (Table 5). The later stages are in the parent.
 
 use super::{
     First, Options, Shots, Skipped,

@@ -1,6 +1,7 @@
 //! PERM-BOTH for rank correlations over all scores at once. The scores of both metrics are sorted together
-//! before the first resample; a swap moves a score from one metric to the other without changing that order, so
-//! no resample sorts. Each draw equals that of [`perm_both`](super::permutation::perm_both) up to rounding.
+//! before the first resample; a swap moves a score from one metric to the other without changing that order,
+//! so no resample sorts. Each draw equals that of [`perm_both`](super::permutation::perm_both) up to
+//! rounding.
 
 use super::super::correlation::ranks;
 use super::super::pairs::by_value;

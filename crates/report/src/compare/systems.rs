@@ -16,9 +16,9 @@ fn p_legend(noun: &str) -> String {
     )
 }
 
-/// Note where no p-value can be below 0.05. Swapping the scores of n differing units gives 2^n means, of which at
-/// least two are as far from 0 as the measured one, so that p is at least 2^-(n-1); with r resamples it is at
-/// least 1 / (r + 1).
+/// Note where no p-value can be below 0.05. Swapping the scores of n differing units gives 2^n means, of
+/// which at least two are as far from 0 as the measured one, so that p is at least 2^-(n-1); with r resamples
+/// it is at least 1 / (r + 1).
 fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
     const ENOUGH: usize = 6;
     row.against_baseline.filter(|_| row.differing < ENOUGH || resamples < 20)?;

@@ -117,8 +117,8 @@ impl<'a> Norms<'a> {
         norms
     }
 
-    /// A translation's rows in units of its corpus: less the corpus's mean, and less its source's where that has
-    /// several translations.
+    /// A translation's rows in units of its corpus: less the corpus's mean, and less its source's where that
+    /// has several translations.
     fn rows(&self, example: &Example<'_>, (x, y): &Row) -> Vec<(Vec<f64>, f64)> {
         let deviation = self.deviations[example.scale.as_str()];
         let source = &self.of_source[example.source.as_str()];
@@ -247,8 +247,9 @@ fn scaled(map: &Map, unit: f64) -> Vec<f64> {
     map.weights[0].iter().map(|weight| weight * unit).collect()
 }
 
-/// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. Each of `maps` was
-/// fitted without the fold that it is applied to; its offset is that over all folds, as for the final map.
+/// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. Each of
+/// `maps` was fitted without the fold that it is applied to; its offset is that over all folds, as for the
+/// final map.
 fn calibrations(
     penalties: &[(&Example<'_>, &Row)],
     map: &[f64],
@@ -278,8 +279,8 @@ fn calibrations(
     means.iter().map(calibration).collect()
 }
 
-/// Bands: translations sorted by score are cut into equal parts, those that score 0 in one. Each band has the mean
-/// score and the 5 % and 95 % quantiles of the ratings, both made non-decreasing.
+/// Bands: translations sorted by score are cut into equal parts, those that score 0 in one. Each band has the
+/// mean score and the 5 % and 95 % quantiles of the ratings, both made non-decreasing.
 fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     let mut near: Vec<[f64; 2]> = guessed.iter().map(|guess| [guess.score, 0.0 - guess.penalty]).collect();
     near.sort_by(|a, b| a[0].total_cmp(&b[0]));
@@ -301,8 +302,8 @@ fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     bands
 }
 
-/// The mean score of some translations, and the quantiles of their ratings. The ranks are those of split conformal
-/// prediction, so that the share holds for one more translation, too.
+/// The mean score of some translations, and the quantiles of their ratings. The ranks are those of split
+/// conformal prediction, so that the share holds for one more translation, too.
 fn band(part: &[[f64; 2]]) -> [f64; 3] {
     let mean = part.iter().map(|[score, _]| score).sum::<f64>() / part.len() as f64;
     let mut rated: Vec<f64> = part.iter().map(|[_, rated]| *rated).collect();

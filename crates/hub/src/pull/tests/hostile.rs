@@ -172,3 +172,15 @@ fn a_path_whose_files_are_a_cards_is_that_card() {
     fs::write(&elsewhere, b"other bytes").unwrap();
     assert!(!crate::Identity::from_path(&elsewhere).unwrap().is_of(&fox(), Some(home.path())));
 }
+
+#[test]
+fn a_card_without_files_is_not_verified() {
+    let home = tempfile::tempdir().unwrap();
+    let card = Card { files: Vec::new(), ..fox() };
+    let folder = card.folder(home.path());
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("fox.gguf"), BYTES).unwrap();
+    let error = check::verify(&card, home.path(), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.starts_with("`fox` has not been pulled"), "{error}");
+    assert!(Receipt::read(&folder).is_none(), "no receipt");
+}
