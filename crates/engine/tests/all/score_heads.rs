@@ -156,8 +156,8 @@ fn a_chat_tokenized_as_text_begins_with_a_second_bos() {
 
 #[test]
 fn a_head_unlike_its_settings_is_refused_by_name() {
-    let floats = |shape: &[usize]| Tensor::ones(shape, DType::F32, &Candle::Cpu).unwrap();
     type Change = Box<dyn Fn(&mut Map<String, Value>, &mut Tensors)>;
+    let floats = |shape: &[usize]| Tensor::ones(shape, DType::F32, &Candle::Cpu).unwrap();
     let cases: [(Change, &str); 5] = [
         (
             Box::new(|config, _| drop(config.insert("id2label".into(), json!({"0": "good"})))),
