@@ -15,7 +15,10 @@ use super::{output::TextOrJson, selftest::UsedGpus};
 use crate::{
     console::loading,
     engine::Engine,
-    eval::{Invocation, ModelSpec, Resources, SamplingSpec, models::heads},
+    eval::{
+        Invocation, ModelSpec, Resources, SamplingSpec,
+        models::heads::{self, Head},
+    },
     files,
     llm::{Chat, Finish, Llm, Message, Reply, ResponseFormat, Token},
 };
@@ -148,7 +151,7 @@ fn read_json(path: &Path) -> Result<Value> {
 impl Args {
     /// Returns true if the model scores the chat instead of answering it.
     fn check_head(&self) -> Result<bool> {
-        let is_scored = heads::outputs(&self.model.model).flatten().is_some();
+        let is_scored = matches!(heads::head(&self.model.model), Some(Head::Scores(_)));
         if is_scored && self.continuation.is_some() {
             bail!(
                 "`{}` has a score head and answers no question\nhint: without a continuation, its scores are printed",

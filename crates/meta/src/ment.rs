@@ -117,7 +117,7 @@ mod tests {
         row["copy_of_trans_1"] = serde_json::json!([1, 4]);
         assert_eq!(of_row(&row), Ok(expected), "the same numbers");
         row["trans_1_fluency"] = serde_json::json!([2, 3]);
-        let error = of_row(row).unwrap_err();
+        let error = of_row(&row).unwrap_err();
         assert!(error.contains("`trans_1_fluency`") && error.contains("`trans_1`"), "{error}");
     }
 }

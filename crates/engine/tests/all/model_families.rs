@@ -372,7 +372,7 @@ fn a_gguf_file_with_a_rank_head_has_the_scores_of_its_folder() {
         mlp_norm: "ffn_norm",
     };
     ranked.write_from(folder.path(), &path, 2, &[]);
-    let [ours, expected] = [&path, folder.path()].map(crate::score_heads::score_of_ids);
+    let [ours, expected] = [path.as_path(), folder.path()].map(crate::score_heads::score_of_ids);
     // The file has its epsilon in 32 bits.
     assert!((ours[0] - expected[0]).abs() < 1e-9, "{ours:?}, {expected:?}");
     let refused = |family: &Family, words: &str| {
