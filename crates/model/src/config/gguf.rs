@@ -393,7 +393,7 @@ mod tests {
     fn read(settings: &[(&str, Value)]) -> Result<Config, String> {
         let sizes = [
             ("llama.embedding_length", 32),
-            ("llama.attention.head_count", 4),
+            ("llama.attention.head_count", 2),
             ("llama.block_count", 1),
             ("llama.feed_forward_length", 64),
             ("llama.context_length", 512),
