@@ -143,8 +143,8 @@ fn stored_answers_lead_to_the_stored_scores() {
             assert_eq!(correction, stored["post_edit"].as_str().unwrap());
             let [given, swapped] = [(); 2].map(|()| read_winner(&winners.next().unwrap()).unwrap());
             let weight = weights.penalty(error.severity, "other");
-            let error =
-                Outcome::of([!given, swapped]).weigh(&ErrorSpan { weight, ..error.clone() }, correction);
+            let error = Outcome::from_winners([!given, swapped])
+                .weigh(&ErrorSpan { weight, ..error.clone() }, correction);
             assert_eq!(error.weight / weight, stored["pe_valid_score"].as_f64().unwrap());
             weighed.push(error);
             n_errors += 1;
