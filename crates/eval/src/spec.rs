@@ -132,10 +132,7 @@ impl From<Pair> for String {
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Judge"))]
 pub struct JudgeSpec {
     /// The judging method (see `tribunal methods list`), or the file or folder of one
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, default_value = DEFAULT_METHOD, value_name = "NAME|PATH[:option=value,...]")
-    )]
+    #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_METHOD, value_name = "NAME|PATH[:option=value,...]"))]
     pub method: String,
     /// Unit of a prompt: seg, doc or 5doc; default: the method's own
     #[cfg_attr(feature = "clap", arg(long))]

@@ -168,14 +168,14 @@ impl SingleQuestion {
         settings: &Settings,
     ) -> Result<Self, setup::Error> {
         let prompts = Prompts::load(&question.files(settings.preset), settings)?;
-        Self::of(method, question, prompts, settings)
+        Self::with_prompts(method, question, prompts, settings)
     }
 
     /// [`SingleQuestion::load`] with prompts of any origin.
     ///
     /// # Errors
     /// Those of [`SingleQuestion::load`].
-    pub fn of(
+    pub fn with_prompts(
         method: &Method<'_>,
         question: Declaration,
         prompts: Prompts,
@@ -187,7 +187,7 @@ impl SingleQuestion {
         let shots = shots::load(&prompts, question.shots, settings)?;
         let n_times = if granularity == Granularity::FiveDoc { 2 } else { 1 };
         let budget = settings.max_tokens.unwrap_or(n_times * question.budget);
-        let own = method.weights.unwrap_or("wmt");
+        let weights_name = method.weights.unwrap_or("wmt");
         let judge = Self {
             reads: method.reads,
             scale: method.scale,
@@ -203,7 +203,7 @@ impl SingleQuestion {
             prompts,
             weights: match &settings.weights {
                 Some(name) => Cow::Borrowed(mqm::weights::find(name)?),
-                None => mqm::weights::signed(settings.weights_name(own, granularity))?,
+                None => mqm::weights::signed(settings.weights_name(weights_name, granularity))?,
             },
             preset: settings.preset,
             granularity,

@@ -124,7 +124,7 @@ impl MethodFile {
                 setup::Error::Line { file: shown.clone(), line: line_of(&text, &key), reason }
             })?;
         method.files.insert(0, InForce::of_folder(DECLARED, name, text));
-        let templates = Prompts::of(method.files.clone(), &Settings::default())?;
+        let templates = Prompts::from_files(method.files.clone(), &Settings::default())?;
         method.takes_reference = method.check_templates(&folder, &templates)?;
         Ok(method)
     }
@@ -168,7 +168,7 @@ impl MethodFile {
     /// The judge with these settings and options.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`] for a folder of other prompts, and those of [`SingleQuestion::of`].
+    /// [`setup::Error::Conflict`] for a folder of other prompts, and those of [`SingleQuestion::with_prompts`].
     pub fn judge(&self, settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
         setup::reject(&[(
             settings.prompts.is_some(),
@@ -177,8 +177,9 @@ impl MethodFile {
         let shows_reference =
             self.takes_reference && ReferenceOption::read(options).reference.is_shown(settings);
         let question = Declaration { shows_reference, ..self.question.clone() };
-        let prompts = Prompts::of(self.files.clone(), settings)?;
-        let mut judge: Judge = SingleQuestion::of(&self.method(), question, prompts, settings)?.into();
+        let prompts = Prompts::from_files(self.files.clone(), settings)?;
+        let mut judge: Judge =
+            SingleQuestion::with_prompts(&self.method(), question, prompts, settings)?.into();
         judge.provenance = judge.provenance.with(FIELD, self.hash()).with(SCALE, self.scale.signature());
         Ok(judge)
     }

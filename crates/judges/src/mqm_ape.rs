@@ -82,7 +82,7 @@ pub enum Outcome {
 impl Outcome {
     /// From the winners in both orders; `true` is the correction.
     #[must_use]
-    pub fn of(is_better: [bool; 2]) -> Self {
+    pub fn from_winners(is_better: [bool; 2]) -> Self {
         match is_better {
             [true, true] => Self::Correction,
             [false, false] => Self::Translation,
@@ -123,7 +123,8 @@ impl Questions {
     pub fn load(errors: Declaration, settings: &Settings) -> Result<Self, setup::Error> {
         let files =
             errors.files(settings.preset).into_iter().chain([CORRECTION, COMPARISON]).collect::<Vec<_>>();
-        let errors = SingleQuestion::of(&METHOD, errors, Prompts::load(&files, settings)?, settings)?;
+        let errors =
+            SingleQuestion::with_prompts(&METHOD, errors, Prompts::load(&files, settings)?, settings)?;
         let questions = Self { errors, preset: settings.preset };
         let (sample, error) = (Texts::sample(), ErrorSpan::new("", "a", crate::mqm::Severity::Minor));
         questions.correction(&sample, &error).map_err(setup::Error::from_prompt)?;
@@ -195,7 +196,7 @@ impl MqmApe {
             return Ok(Outcome::Tie.weigh(error, correction));
         }
         let is_better = both_orders(|order| self.compare(panel, texts, &correction, (order, &part)))?;
-        Ok(Outcome::of(is_better).weigh(error, correction))
+        Ok(Outcome::from_winners(is_better).weigh(error, correction))
     }
 
     /// A translation without the error.
@@ -261,7 +262,7 @@ mod tests {
     fn outcomes_of_both_orders() {
         let error = ErrorSpan { weight: 5.0, ..ErrorSpan::new("other", "a", crate::mqm::Severity::Major) };
         let of = |won| {
-            let weighed = Outcome::of(won).weigh(&error, "b".into());
+            let weighed = Outcome::from_winners(won).weigh(&error, "b".into());
             (weighed.weight, weighed.suggestion)
         };
         assert_eq!(of([true, true]), (5.0, Some("b".into())));

@@ -72,14 +72,14 @@ impl Prompts {
     /// [`setup::Error::Read`], [`setup::Error::Prompt`] for a template with a syntax error, and
     /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
     pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
-        Self::of(files.iter().map(InForce::from).collect(), settings)
+        Self::from_files(files.iter().map(InForce::from).collect(), settings)
     }
 
     /// [`Prompts::load`], of files of any origin.
     ///
     /// # Errors
     /// Those of [`Prompts::load`].
-    pub fn of(mut files: Vec<InForce>, settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn from_files(mut files: Vec<InForce>, settings: &Settings) -> Result<Self, setup::Error> {
         let mut environment = jinja::environment();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         let mut n_replaced = 0;

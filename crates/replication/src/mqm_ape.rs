@@ -105,7 +105,7 @@ impl Published {
             Ok(is_first == (order == Order::Swapped))
         })?;
         let weight = self.weights.penalty(error.severity, "other");
-        Ok(Outcome::of(is_better).weigh(&ErrorSpan { weight, ..error.clone() }, correction))
+        Ok(Outcome::from_winners(is_better).weigh(&ErrorSpan { weight, ..error.clone() }, correction))
     }
 
     /// An answer; one that is cut is used as it is.

@@ -32,7 +32,7 @@ pub struct Fault {
 
 impl Fault {
     #[must_use]
-    pub fn of(key: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { key: key.into(), reason: reason.into() }
     }
 }

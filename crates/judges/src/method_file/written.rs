@@ -126,14 +126,14 @@ impl<R: Fn(&str) -> io::Result<String>> Reader<R> {
         let ending = Path::new(place.name).extension();
         if Path::new(name).extension() != ending {
             let ending = ending.unwrap_or_default().display();
-            return Err(Fault::of(key, format!("`{name}` does not end in `.{ending}`")));
+            return Err(Fault::new(key, format!("`{name}` does not end in `.{ending}`")));
         }
         if self.files.iter().any(|known| known.name == name) {
-            return Err(Fault::of(key, format!("`{name}` is named twice")));
+            return Err(Fault::new(key, format!("`{name}` is named twice")));
         }
         let text = (self.read)(name);
         let text =
-            text.map_err(|e| Fault::of(key, format!("`{name}` cannot be read: {}", files::describe(&e))))?;
+            text.map_err(|e| Fault::new(key, format!("`{name}` cannot be read: {}", files::describe(&e))))?;
         self.files.push(InForce::of_folder(place, name, text.clone()));
         Ok(text)
     }
@@ -146,7 +146,7 @@ impl Method {
     /// A fault at one of its keys.
     pub fn checked(self, read: impl Fn(&str) -> io::Result<String>) -> Result<MethodFile, Fault> {
         self.check_words()?;
-        let role = self.role.parse::<Role>().map_err(|e| Fault::of("role", e.to_string()))?;
+        let role = self.role.parse::<Role>().map_err(|e| Fault::new("role", e.to_string()))?;
         let mut reader = Reader { read, files: Vec::new() };
         let prompt = match &self.prompts.system {
             None => Layout::Message(QUESTION),
@@ -163,12 +163,12 @@ impl Method {
         };
         let weights = match (&self.errors, self.weights) {
             (None, None) if number.is_none() => {
-                return Err(Fault::of("answer", "neither `[score]` nor `[errors]` says what is read"));
+                return Err(Fault::new("answer", "neither `[score]` nor `[errors]` says what is read"));
             }
-            (None, Some(_)) => return Err(Fault::of("weights", "there are weights, and no `[errors]`")),
+            (None, Some(_)) => return Err(Fault::new("weights", "there are weights, and no `[errors]`")),
             (None, None) => None,
             (Some(_), _) if !matches!(form, Form::Schema(_)) => {
-                return Err(Fault::of("errors", "errors are read from JSON; hint: give a `schema`"));
+                return Err(Fault::new("errors", "errors are read from JSON; hint: give a `schema`"));
             }
             (Some(_), weights) => Some(weights.map_or_else(|| Ok("wmt".to_owned()), Weights::checked)?),
         };
@@ -202,16 +202,16 @@ impl Method {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_plain) {
             let reason = format!("a name has 1 to {MAX_NAME} lower-case letters, digits, hyphens and dots");
-            return Err(Fault::of("name", reason));
+            return Err(Fault::new("name", reason));
         }
         for (key, text) in [("summary", &self.summary), ("citation", &self.citation)] {
             if text.trim().is_empty() || text.chars().any(char::is_control) {
-                return Err(Fault::of(key, "it is empty, or more than a line of text"));
+                return Err(Fault::new(key, "it is empty, or more than a line of text"));
             }
         }
         match self.answer.max_tokens {
             1..=MAX_TOKENS => Ok(()),
-            _ => Err(Fault::of("max-tokens", format!("it can be 1 to {MAX_TOKENS}"))),
+            _ => Err(Fault::new("max-tokens", format!("it can be 1 to {MAX_TOKENS}"))),
         }
     }
 }
@@ -220,7 +220,7 @@ impl Answer {
     fn form(&self, schema: impl FnOnce(&str) -> Result<String, Fault>) -> Result<Form, Fault> {
         match (&self.schema, &self.choices, &self.pattern) {
             (Some(name), None, None) => {
-                let fault = |reason: String| Fault::of("schema", format!("`{name}` is no schema: {reason}"));
+                let fault = |reason: String| Fault::new("schema", format!("`{name}` is no schema: {reason}"));
                 let schema: serde_json::Value =
                     serde_json::from_str(&schema(name)?).map_err(|e| fault(e.to_string()))?;
                 if schema.is_object() {
@@ -234,16 +234,16 @@ impl Answer {
             {
                 Ok(Form::Choices(choices.clone()))
             }
-            (None, Some(_), None) => Err(Fault::of("choices", "there is no choice, or an empty one")),
+            (None, Some(_), None) => Err(Fault::new("choices", "there is no choice, or an empty one")),
             (None, None, Some(pattern)) if pattern.len() > MAX_PATTERN => {
-                Err(Fault::of("pattern", format!("it has more than {MAX_PATTERN} bytes")))
+                Err(Fault::new("pattern", format!("it has more than {MAX_PATTERN} bytes")))
             }
             (None, None, Some(pattern)) => match regex::Regex::new(pattern) {
                 Ok(_) => Ok(Form::Pattern(pattern.clone())),
-                Err(error) => Err(Fault::of("pattern", error.to_string().replace('\n', " "))),
+                Err(error) => Err(Fault::new("pattern", error.to_string().replace('\n', " "))),
             },
             (None, None, None) => Ok(Form::Text),
-            _ => Err(Fault::of("answer", "an answer has one form: `schema`, `choices` or `pattern`")),
+            _ => Err(Fault::new("answer", "an answer has one form: `schema`, `choices` or `pattern`")),
         }
     }
 }
@@ -253,7 +253,7 @@ impl Score {
     fn checked(self, form: &Form) -> Result<(Scale, Number), Fault> {
         let ends = [self.lowest, self.highest];
         if !(ends.iter().all(|end| end.is_finite()) && self.lowest < self.highest) {
-            return Err(Fault::of(
+            return Err(Fault::new(
                 "lowest",
                 format!("`lowest` {} is not below `highest` {}", ends[0], ends[1]),
             ));
@@ -265,7 +265,7 @@ impl Score {
                 if let Some((name, _)) =
                     mean.iter().find(|(_, weight)| !(weight.is_finite() && **weight > 0.0))
                 {
-                    return Err(Fault::of(name, "a weight in a mean is a number above 0"));
+                    return Err(Fault::new(name, "a weight in a mean is a number above 0"));
                 }
                 Places::Mean(mean.into_iter().map(|(name, weight)| (FieldPath(name), weight)).collect())
             }
@@ -273,17 +273,17 @@ impl Score {
             (None, None, None) if !is_json => Places::Answer,
             _ => {
                 let reason = "the number of a JSON answer is at `field` or `mean`, that of others the answer or `after` a text";
-                return Err(Fault::of("score", reason));
+                return Err(Fault::new("score", reason));
             }
         };
         let Self { values, missing, .. } = self;
         let number = Number { places, ends, values, missing };
         for (word, value) in &number.values {
-            number.of_value(&(*value).into()).map_err(|reason| Fault::of(word, reason))?;
+            number.of_value(&(*value).into()).map_err(|reason| Fault::new(word, reason))?;
         }
         if let (Form::Choices(choices), Places::Answer) = (form, &number.places) {
             for choice in choices {
-                number.of_value(&choice.as_str().into()).map_err(|reason| Fault::of(choice, reason))?;
+                number.of_value(&choice.as_str().into()).map_err(|reason| Fault::new(choice, reason))?;
             }
         }
         let direction = match self.better {
@@ -306,17 +306,17 @@ impl Weights {
     fn checked(self) -> Result<String, Fault> {
         match self {
             Self { preset: Some(name), critical: None, major: None, minor: None, cap: None } => {
-                weights::find(&name).map_err(|e| Fault::of("preset", e.to_string()))?;
+                weights::find(&name).map_err(|e| Fault::new("preset", e.to_string()))?;
                 Ok(name)
             }
             Self { preset: None, critical: Some(critical), major: Some(major), minor: Some(minor), cap } => {
                 let penalties = [critical, major, minor];
                 if penalties.iter().chain(&cap).any(|penalty| !(penalty.is_finite() && *penalty >= 0.0)) {
-                    return Err(Fault::of("weights", "a penalty is a number from 0"));
+                    return Err(Fault::new("weights", "a penalty is a number from 0"));
                 }
                 Ok(Penalties::by_severity(penalties, cap).name.into_owned())
             }
-            _ => Err(Fault::of("weights", "weights are a `preset`, or `critical`, `major` and `minor`")),
+            _ => Err(Fault::new("weights", "weights are a `preset`, or `critical`, `major` and `minor`")),
         }
     }
 }

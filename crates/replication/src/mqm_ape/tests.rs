@@ -143,13 +143,13 @@ fn stored_answers_lead_to_the_stored_scores() {
             assert_eq!(correction, stored["post_edit"].as_str().unwrap());
             let [given, swapped] = [(); 2].map(|()| read_winner(&winners.next().unwrap()).unwrap());
             let weight = weights.penalty(error.severity, "other");
-            let error =
-                Outcome::of([!given, swapped]).weigh(&ErrorSpan { weight, ..error.clone() }, correction);
-            assert_eq!(Some(error.weight / weight), stored["pe_valid_score"].as_f64());
+            let error = Outcome::from_winners([!given, swapped])
+                .weigh(&ErrorSpan { weight, ..error.clone() }, correction);
+            assert_eq!(error.weight / weight, stored["pe_valid_score"].as_f64().unwrap());
             weighed.push(error);
             n_errors += 1;
         }
-        assert_eq!(Some(weights.score(&weighed)), result["MQM_APE_score"].as_f64());
+        assert_eq!(weights.score(&weighed), result["MQM_APE_score"].as_f64().unwrap());
     }
     assert!(n_errors > 0 && corrections.next().is_none() && winners.next().is_none());
 }

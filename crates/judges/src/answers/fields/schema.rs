@@ -20,7 +20,7 @@ pub(super) fn check(fields: &Fields, root: &Value) -> Result<(), Fault> {
     if let Some(errors) = &fields.errors {
         schema.check_errors(errors)?;
     }
-    check_spans(root).map_err(|reason| Fault::of("schema", reason))
+    check_spans(root).map_err(|reason| Fault::new("schema", reason))
 }
 
 struct Schema<'s> {
@@ -33,7 +33,7 @@ impl<'s> Schema<'s> {
     fn check_number(&self, number: &Number) -> Result<(), Fault> {
         let Places::Mean(fields) = &number.places else { return Ok(()) };
         for (path, _) in fields {
-            let fault = |reason: String| Fault::of(&path.0, reason);
+            let fault = |reason: String| Fault::new(&path.0, reason);
             for value in self.alternatives(&self.at(path).map_err(fault)?, 0).map_err(fault)? {
                 let readable = listed(value).try_for_each(|value| number.of_value(value).map(drop));
                 readable
@@ -44,7 +44,7 @@ impl<'s> Schema<'s> {
     }
 
     fn check_errors(&self, errors: &ErrorList) -> Result<(), Fault> {
-        let of_list = |reason: String| Fault::of("list", reason);
+        let of_list = |reason: String| Fault::new("list", reason);
         let lists = self.alternatives(&self.at(&errors.list).map_err(of_list)?, 0).map_err(of_list)?;
         let items: Option<Vec<&Value>> = lists.iter().map(|list| list.get("items")).collect();
         let items = items.ok_or_else(|| of_list(format!("`{}` is no array with items", errors.list.0)))?;
@@ -52,9 +52,9 @@ impl<'s> Schema<'s> {
         for (key, name) in
             [("span", &errors.span), ("category", &errors.category)].into_iter().chain(explanation)
         {
-            self.field(&items, name).map_err(|reason| Fault::of(key, reason))?;
+            self.field(&items, name).map_err(|reason| Fault::new(key, reason))?;
         }
-        let of_severity = |reason: String| Fault::of("severity", reason);
+        let of_severity = |reason: String| Fault::new("severity", reason);
         let severities = self.field(&items, &errors.severity).map_err(of_severity)?;
         for severity in self.alternatives(&severities, 0).map_err(of_severity)? {
             let mut words = listed(severity).filter_map(Value::as_str);
