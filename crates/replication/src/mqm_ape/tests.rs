@@ -145,11 +145,11 @@ fn stored_answers_lead_to_the_stored_scores() {
             let weight = weights.penalty(error.severity, "other");
             let error = Outcome::from_winners([!given, swapped])
                 .weigh(&ErrorSpan { weight, ..error.clone() }, correction);
-            assert_eq!(error.weight / weight, stored["pe_valid_score"].as_f64().unwrap());
+            assert_eq!(Some(error.weight / weight), stored["pe_valid_score"].as_f64());
             weighed.push(error);
             n_errors += 1;
         }
-        assert_eq!(weights.score(&weighed), result["MQM_APE_score"].as_f64().unwrap());
+        assert_eq!(Some(weights.score(&weighed)), result["MQM_APE_score"].as_f64());
     }
     assert!(n_errors > 0 && corrections.next().is_none() && winners.next().is_none());
 }
