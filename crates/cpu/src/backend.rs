@@ -165,9 +165,8 @@ impl Runtime for Cpu {
     }
 
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>> {
-        let isa = self.compute.tier;
         let rows = self.logits.par_chunks_exact(self.config.vocab).zip(wants);
-        Ok(rows.map(|(row, request)| sampler::sample(row, request, isa)).collect())
+        Ok(rows.map(|(row, request)| sampler::sample(row, request, self.compute.tier)).collect())
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>> {
