@@ -381,7 +381,6 @@ fn settings_that_cannot_be_followed_are_refused_by_name() {
         ("attention.causal", Value::Bool(false), "is `false`, which is not supported"),
         ("attn_logit_softcapping", Value::F32(50.0), "is `50`, which is not supported"),
         ("final_logit_softcapping", Value::F32(30.0), "is `30`, which is not supported"),
-        ("expert_count", Value::U32(8), "is `8`, which is not supported"),
         ("logit_scale", Value::F32(0.0625), "is `0.0625`, which is not supported"),
         ("residual_scale", Value::F32(0.22), "is `0.22`, which is not supported"),
         ("rope.scaling.yarn_log_multiplier", Value::F32(0.1), "is `0.1`, which is not supported"),
@@ -416,6 +415,8 @@ fn settings_that_cannot_be_followed_are_refused_by_name() {
         let said = Open::small().without(&format!("llama.{key}")).refusal();
         assert!(said.contains(&format!("the model's `llama.{key}` is missing")), "{said}");
     }
+    let mixtral = refused("expert_count", Value::U32(8));
+    assert!(mixtral.contains("the model's `llama.expert_used_count` is missing"), "{mixtral}");
     let window = Open::small().with("llama.attention.sliding_window", Value::U32(16)).named("qwen3");
     assert!(window.refusal().contains("`qwen3.attention.sliding_window` is 16"), "{}", window.refusal());
     let projector = Open::small().with("general.type", Value::String("mmproj".into())).refusal();
@@ -428,7 +429,11 @@ fn settings_that_cannot_be_followed_are_refused_by_name() {
 fn tensors_that_the_decoder_has_no_place_for_are_refused_by_name() {
     for (name, shape, said) in [
         ("blk.0.attn_q_norm.weight", vec![64], "tensor `blk.0.attn_q_norm.weight` is not one of"),
-        ("blk.0.ffn_gate_inp.weight", vec![8, 256], "tensor `blk.0.ffn_gate_inp.weight` is not one of"),
+        (
+            "blk.0.ffn_gate_inp.weight",
+            vec![8, 256],
+            "tensor `blk.0.ffn_gate_inp.weight` is not one that the decoder reads with these settings",
+        ),
         ("blk.2.attn_q.weight", vec![256, 256], "belongs to a layer behind the 2 that `block_count` says"),
         ("cls\u{7}.weight", vec![2, 256], "tensor `cls\\u{7}.weight` is not one of the architecture `llama`"),
     ] {

@@ -48,7 +48,7 @@ fn errors_weigh_as_much_as_their_corrections_win() {
         let last = chat.messages().last().unwrap().content.clone();
         show_question(&tribunal_core::llm::Chat::new().user(last), form)
     });
-    insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!("questions", shown.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
