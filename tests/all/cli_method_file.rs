@@ -62,7 +62,7 @@ fn the_examples_judge_and_their_runs_hold_without_them() {
         let file = format!("./{name}/method.toml");
         let (code, text) = said(small.tribunal(&["methods", "show", &file, "--prompts"]));
         assert!(code == 0 && text.contains("=== method.toml ==="), "{text}");
-        let (code, text) = score(&small, &file, "plan", &["--dry-run"]);
+        let (code, text) = score(&small, &file, &format!("{name}-plan"), &["--dry-run"]);
         assert!(code == 0 && text.contains('6'), "{text}");
         let (code, text) = score(&small, &file, &format!("{name}-run"), &[]);
         assert!(matches!(code, 0 | 1), "{text}");

@@ -461,16 +461,19 @@ fn compare_reads_columns_and_gives_json() {
 #[test]
 fn the_latent_weight_of_major_errors() {
     let dir = testset();
-    let error = |severity: &str| serde_json::json!({"span": "x", "side": "target", "start": 0, "end": 1, "category": "other", "severity": severity});
+    let error = |severity: &str, seg: usize| {
+        let span = &OUTPUT[seg][..1];
+        serde_json::json!({"span": span, "side": "target", "start": 0, "end": 1, "category": "other", "severity": severity})
+    };
     let mut lines = String::new();
     // Majors and minors of the first two segments.
     for (system, counts) in [("A", [(0, 0), (0, 1)]), ("B", [(0, 3), (0, 1)]), ("C", [(1, 0), (2, 0)])] {
         for (seg, (major, minor)) in counts.into_iter().enumerate() {
             let errors: Vec<_> =
-                (0..major).map(|_| error("major")).chain((0..minor).map(|_| error("minor"))).collect();
+                (0..major + minor).map(|i| error(if i < major { "major" } else { "minor" }, seg)).collect();
             let line = serde_json::json!({
                 "system": system, "doc": "d1", "seg": seg, "src_lang": "en", "tgt_lang": "de",
-                "hypothesis": "x", "score": 0.0, "errors": errors, "status": "ok",
+                "hypothesis": OUTPUT[seg], "score": 0.0, "errors": errors, "status": "ok",
             });
             lines += &(line.to_string() + "\n");
         }

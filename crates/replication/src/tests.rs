@@ -177,9 +177,9 @@ fn what_is_wrong_with_a_request() {
         .join("\n"),
         @"
     unknown method `fps`; did you mean `fsp`?
-    hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+    hint: the methods are gemba-mqm, mqm-ape, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, remedy, reward, m-mad, himate, rate, difficulty, thinking
     unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`
-    hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+    hint: the methods are gemba-mqm, mqm-ape, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, remedy, reward, m-mad, himate, rate, difficulty, thinking
     `fsp` has no option `shot`; did you mean `shots`?
     hint: its options are shots, explain, score, sentences, omissions, window, reasoning, reasoning-budget
     option `shots` of `fsp` cannot be `5`
@@ -191,7 +191,7 @@ fn what_is_wrong_with_a_request() {
     hint: it can be paper or strict
     the granularity of `gemba-da` cannot be `doc`
     hint: it can be seg
-    unknown weight preset `gmba`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm, gemba-v2
+    unknown weight preset `gmba`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm, mqm-ape, gemba-v2
     `explain` and `da` are options of the JSON form; hint: add form=json
     the JSON form has no published code; hint: use preset `paper` or `strict`
     "
