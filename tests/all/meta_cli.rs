@@ -461,10 +461,7 @@ fn compare_reads_columns_and_gives_json() {
 #[test]
 fn the_latent_weight_of_major_errors() {
     let dir = testset();
-    let error = |severity: &str, seg: usize| {
-        let span = &OUTPUT[seg][..1];
-        serde_json::json!({"span": span, "side": "target", "start": 0, "end": 1, "category": "other", "severity": severity})
-    };
+    let error = |severity: &str, seg: usize| serde_json::json!({"span": &OUTPUT[seg][..1], "side": "target", "start": 0, "end": 1, "category": "other", "severity": severity});
     let mut lines = String::new();
     // Majors and minors of the first two segments.
     for (system, counts) in [("A", [(0, 0), (0, 1)]), ("B", [(0, 3), (0, 1)]), ("C", [(1, 0), (2, 0)])] {
