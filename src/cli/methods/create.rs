@@ -17,8 +17,8 @@ const FILES: [(&str, &str); 3] = [
     ("answer.json", include_str!("../../../examples/methods/five-criteria/answer.json")),
 ];
 
-/// Its name.
-const NAME: &str = "name = \"five-criteria\"";
+/// Its name, which its comments have too.
+const NAME: &str = "five-criteria";
 
 /// Writes the folder of a method that is called as the folder.
 ///
@@ -36,7 +36,7 @@ pub fn create(folder: &Path) -> Result<()> {
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     for (file, text) in FILES {
-        let text = text.replacen(NAME, &format!("name = \"{name}\""), 1);
+        let text = text.replace(NAME, &name);
         files::write(&folder.join(file), |out| out.write_all(text.as_bytes()))?;
     }
     Ok(())
