@@ -167,6 +167,8 @@ const PANEL: [usize; 2] = [75, 768];
 /// Tokens of the sequences that two layers read. The first has three KV splits, and a second chunk that begins
 /// inside one; then each goes on by one token, four times.
 const PROMPTS: [usize; 3] = [700, 20, 5];
+/// Tokens of sequences that are read whole: rows of one KV split, in the tiles of steps without longer ones.
+const SHORT_PROMPTS: [usize; 3] = [150, 20, 5];
 const FIRST_CHUNK: usize = 610;
 const ANSWER: usize = 4;
 
@@ -320,7 +322,7 @@ impl Gpu {
             ("two layers of a small model with experts beside a dense half", &*SMALL_BESIDE, LAYERS_BESIDE),
         ] {
             let config = from_json("a small model", json)?;
-            let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
+            let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?, &[PROMPTS])?;
             if let Some(found) = Difference::of_hash(subject, known, &logits.concat()) {
                 return Ok(Some(found));
             }
@@ -351,7 +353,7 @@ impl Gpu {
         let weights = alike.seeded_alike(config, 11);
         let run = |gpu: &Self| {
             let mut model = super::load(gpu, &weights)?;
-            logits(&mut *model)
+            logits(&mut *model, &[SHORT_PROMPTS, PROMPTS])
         };
         let expected = run(&self.with_kernels(KernelSet::Proven).with_plain_attention().without_graphs())?;
         for (step, (expected, computed)) in expected.iter().zip(run(self)?).enumerate() {
@@ -386,31 +388,42 @@ impl Sequence {
             blocks: blocks.map(|block| block as u32).collect(),
         }
     }
+
+    /// The tokens of a step, with the logits of the last one.
+    fn part(&self, step: usize, state: Option<u32>) -> Part<'_> {
+        let chunk = &self.chunks[step];
+        Part {
+            tokens: &self.tokens[chunk.clone()],
+            position: chunk.start,
+            blocks: &self.blocks,
+            logits_from: chunk.len() - 1,
+            states_from: chunk.len(),
+            adapter: None,
+            state,
+        }
+    }
 }
 
-/// The logits of every step.
-fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>> {
+/// The logits of every step, for each group of prompts, one after the other.
+fn logits(model: &mut dyn Model, groups: &[[usize; 3]]) -> Result<Vec<Vec<f32>>> {
     let mut n_blocks = 0;
-    let sequences = PROMPTS.map(|n| Sequence::new(n, &mut n_blocks));
+    let groups: Vec<_> = groups.iter().map(|group| group.map(|n| Sequence::new(n, &mut n_blocks))).collect();
     model.runtime_mut().reserve(n_blocks, KvType::Bf16)?;
     let has_states = model.config().delta_net.is_some();
     if has_states {
-        model.runtime_mut().reserve_states(PROMPTS.len())?;
+        model.runtime_mut().reserve_states(groups.as_flattened().len())?;
     }
     let mut all = Vec::new();
-    for step in 0..sequences[0].chunks.len() {
-        let chunks = (0..).zip(&sequences).filter(|(_, sequence)| !sequence.chunks[step].is_empty());
-        let parts = chunks.map(|(i, Sequence { tokens, chunks, blocks })| Part {
-            tokens: &tokens[chunks[step].clone()],
-            position: chunks[step].start,
-            blocks,
-            logits_from: chunks[step].len() - 1,
-            states_from: chunks[step].len(),
-            adapter: None,
-            state: has_states.then_some(i),
-        });
-        model.run(Step::new(parts, Vec::new()))?;
-        all.push(model.runtime().logits()?.concat());
+    for (group, sequences) in groups.iter().enumerate() {
+        for step in 0..sequences[0].chunks.len() {
+            let chunks = (0..).zip(sequences).filter(|(_, sequence)| !sequence.chunks[step].is_empty());
+            let state = |i: usize| has_states.then_some((group * sequences.len() + i) as u32);
+            let parts: Vec<Part<'_>> = chunks.map(|(i, sequence)| sequence.part(step, state(i))).collect();
+            if !parts.is_empty() {
+                model.run(Step::new(parts, Vec::new()))?;
+                all.push(model.runtime().logits()?.concat());
+            }
+        }
     }
     Ok(all)
 }
