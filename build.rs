@@ -12,7 +12,8 @@ fn main() {
     commit();
 }
 
-/// Names the commit that a release build is made from, for `run.json`. Other builds change too often to have one.
+/// Names the commit that a release build is made from, for `run.json`. Other builds change too often to have
+/// one.
 fn commit() {
     println!("cargo:rerun-if-env-changed=TRIBUNAL_COMMIT");
     if env::var_os("TRIBUNAL_COMMIT").is_some() || env::var("PROFILE").as_deref() != Ok("release") {

@@ -1,5 +1,6 @@
-//! `tribunal selftest`: recorded verdicts on each instruction set of the processor, and checks of each GPU. A GPU
-//! is checked by it before its first run, too: in a process of its own, which is ended when it takes too long.
+//! `tribunal selftest`: recorded verdicts on each instruction set of the processor, and checks of each GPU. A
+//! GPU is checked by it before its first run, too: in a process of its own, which is ended when it takes too
+//! long.
 
 use std::{
     collections::BTreeMap,
@@ -261,8 +262,7 @@ impl<'a> Checks<'a> {
             }
         }
         if !has_difference {
-            // The device or this machine is slow, or does not respond; no difference was found. The run goes on with a
-            // warning.
+            // Every check was too late, none found a difference.
             say!("warning: this run takes `--gpu-kernels plain`, which are slower");
             return Ok(SETS.len() - 1);
         }

@@ -85,8 +85,8 @@ struct DataArgs {
     /// A folder whose files replace the judge's prompt
     #[arg(long, value_name = "DIR")]
     prompts: Option<PathBuf>,
-    /// Draw about N translations of each file, at most three of a source, and about M more, each of two to six
-    /// consecutive segments joined
+    /// Draw about N translations of each file, at most three of a source, and about M more, each of two to
+    /// six consecutive segments joined
     #[arg(long, value_name = "N[+M]", value_parser = sample)]
     sample: Option<Sample>,
 }

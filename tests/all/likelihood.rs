@@ -227,7 +227,8 @@ fn a_run_is_verified_and_does_not_depend_on_batch_or_cache() {
         assert_eq!(code, 1, "{text}");
     }
     let verdicts = small.read("out/verdicts.jsonl");
-    // Random weights find the longer texts as improbable as chance. What is recorded of them is verified all the same.
+    // Random weights find the longer texts as improbable as chance. What is recorded of them is verified all
+    // the same.
     assert_eq!(verdicts.matches(r#""status":"no_signal""#).count(), 2, "{verdicts}");
     assert_eq!(verdicts, small.read("one/verdicts.jsonl"));
     assert_eq!(verdicts.lines().count(), 18);

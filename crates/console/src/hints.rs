@@ -1,5 +1,5 @@
-//! The options of the command line that help with an error of a library. A library's error says what is wrong in
-//! its own terms; its variant tells which option to name.
+//! The options of the command line that help with an error of a library. A library's error says what is wrong
+//! in its own terms; its variant tells which option to name.
 
 use std::error;
 

@@ -2,8 +2,9 @@
 //! that of one head of keys, in [`super::attend`].
 //!
 //! The projection of keys is absorbed into the queries and that of values into the output: a product for each
-//! token and head, as large as expanding the token's keys and values would be. A cached row is then read as it
-//! is, where an expanded cache would have `2 heads head_dim` numbers a token instead of `rank + rotary_dim`.
+//! token and head, as large as expanding the token's keys and values would be. A cached row is then read as
+//! it is, where an expanded cache would have `2 heads head_dim` numbers a token instead of `rank +
+//! rotary_dim`.
 
 use std::ops::Range;
 

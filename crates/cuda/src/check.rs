@@ -142,8 +142,8 @@ static SMALL_BESIDE: LazyLock<Value> = LazyLock::new(|| {
 });
 const LAYERS_BESIDE: u64 = 0x6ba6_bbfa_c087_5122;
 
-/// Heads without norms, which are rotated and stored by their product, and gates of so many columns that a card
-/// of 132 multiprocessors takes the largest tiles.
+/// Heads without norms, which are rotated and stored by their product, and gates of so many columns that a
+/// card of 132 multiprocessors takes the largest tiles.
 static SMALL_FUSED: LazyLock<Value> = LazyLock::new(|| {
     serde_json::json!({"architectures": ["Qwen2ForCausalLM"], "hidden_size": 64, "intermediate_size": 2816,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 512,
@@ -164,8 +164,8 @@ const GROUPED: [usize; 3] = [135, 80, 768];
 /// Outputs and inputs of a matrix that becomes a panel.
 const PANEL: [usize; 2] = [75, 768];
 
-/// Tokens of the sequences that two layers read. The first has three KV splits, and a second chunk that begins
-/// inside one; then each goes on by one token, four times.
+/// Tokens of the sequences that two layers read. The first has three KV splits, and a second chunk that
+/// begins inside one; then each goes on by one token, four times.
 const PROMPTS: [usize; 3] = [700, 20, 5];
 /// Tokens of sequences that are read whole: rows of one KV split, in the tiles of steps without longer ones.
 const SHORT_PROMPTS: [usize; 3] = [150, 20, 5];
@@ -369,8 +369,8 @@ impl Gpu {
 /// A sequence of the check.
 struct Sequence {
     tokens: Vec<u32>,
-    /// Positions of each step: prompts side by side, the rest of the longest one, then answers token by token,
-    /// so that a step comes again and is recorded.
+    /// Positions of each step: prompts side by side, the rest of the longest one, then answers token by
+    /// token, so that a step comes again and is recorded.
     chunks: Vec<Range<usize>>,
     blocks: Vec<u32>,
 }

@@ -1,5 +1,5 @@
-//! Images of the kernels: machine code of several generations of GPUs, and PTX for later ones. The driver of a
-//! GPU decides which of them it loads; nothing is loaded here.
+//! Images of the kernels: machine code of several generations of GPUs, and PTX for later ones. The driver of
+//! a GPU decides which of them it loads; nothing is loaded here.
 
 use super::Error;
 
@@ -14,7 +14,8 @@ pub(super) const IMAGES: &[(&str, &[Image])] = include!(concat!(env!("OUT_DIR"),
 #[repr(align(64))]
 struct Aligned<T>(T);
 
-/// The first version of the driver's interface that loads machine code of CUDA 12, as the driver counts: 12.2.
+/// The first version of the driver's interface that loads machine code of CUDA 12, as the driver counts:
+/// 12.2.
 const MACHINE_CODE: i32 = 12_020;
 /// The first one with Blackwell.
 const BLACKWELL: i32 = 12_080;
@@ -30,8 +31,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The target among these for a GPU of this compute capability: machine code for the latest generation that
-    /// it runs, else PTX. `None` where the binary has neither.
+    /// The target among these for a GPU of this compute capability: machine code for the latest generation
+    /// that it runs, else PTX. `None` where the binary has neither.
     pub(super) fn choose(
         names: impl Iterator<Item = &'static str>,
         (major, minor): (i32, i32),

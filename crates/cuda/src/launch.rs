@@ -248,7 +248,8 @@ impl Kernels {
         let parameters = self.parameter_info.map(|info| {
             let mut parameters = Vec::new();
             let (mut offset, mut size) = (0, 0);
-            // SAFETY: the driver writes two numbers, and returns an error for a parameter that does not exist.
+            // SAFETY: the driver writes two numbers, and returns an error for a parameter that does not
+            // exist.
             while unsafe { info(function, parameters.len(), &raw mut offset, &raw mut size) }
                 == sys::CUresult::CUDA_SUCCESS
             {

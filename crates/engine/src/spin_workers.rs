@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::Yield;
 
 /// Idle turns after which a thread stops looking: some 50 ms, longer than any part of a step that runs on one
-/// thread. It may have started to look inside a piece of the work, while it waits for another thread's part of
-/// that piece, which would then never end.
+/// thread. It may have started to look inside a piece of the work, while it waits for another thread's part
+/// of that piece, which would then never end.
 const MAX_IDLE_TURNS: u32 = 100_000;
 
 /// Runs `work` on this thread while the other threads of its pool keep looking for pieces of it. Outside a
@@ -68,7 +68,8 @@ mod tests {
         }
     }
 
-    /// A thread takes up the looking inside a piece of the work, as it does where it waits for a part of that piece.
+    /// A thread takes up the looking inside a piece of the work, as it does where it waits for a part of that
+    /// piece.
     #[test]
     fn a_piece_that_looks_for_others_ends() {
         let (started, has_started) = mpsc::channel();

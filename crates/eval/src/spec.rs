@@ -1,5 +1,6 @@
 //! Specification of an evaluation: input, judge, models, sampling, resources, output. Plain data that can be
-//! written as JSON and, with the feature `clap`, is the options of a command. Nothing is read or checked here.
+//! written as JSON and, with the feature `clap`, is the options of a command. Nothing is read or checked
+//! here.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 

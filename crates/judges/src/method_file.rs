@@ -168,7 +168,8 @@ impl MethodFile {
     /// The judge with these settings and options.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`] for a folder of other prompts, and those of [`SingleQuestion::with_prompts`].
+    /// [`setup::Error::Conflict`] for a folder of other prompts, and those of
+    /// [`SingleQuestion::with_prompts`].
     pub fn judge(&self, settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
         setup::reject(&[(
             settings.prompts.is_some(),

@@ -74,8 +74,8 @@ impl Scale {
         }
     }
 
-    /// A rating whose raw numbers are between two ends, the better ones in a direction; from 0 to 100, upwards,
-    /// it is a direct assessment.
+    /// A rating whose raw numbers are between two ends, the better ones in a direction; from 0 to 100,
+    /// upwards, it is a direct assessment.
     #[must_use]
     pub fn of_rating([lowest, highest]: [f64; 2], better: Direction) -> Self {
         match better {

@@ -359,9 +359,9 @@ pub trait Backend: Runtime + Sized + 'static {
         kind: AttentionKind,
     ) -> Result<Self::Queries>;
 
-    /// The queries of latent attention from normed rows, in the space of the cached rows; the rows' compressed
-    /// values, normed, and rotated ones are written to one layer of the cache, which then is that of one head
-    /// whose values are the first ones of its keys.
+    /// The queries of latent attention from normed rows, in the space of the cached rows; the rows'
+    /// compressed values, normed, and rotated ones are written to one layer of the cache, which then is that
+    /// of one head whose values are the first ones of its keys.
     ///
     /// # Errors
     /// The device fails.

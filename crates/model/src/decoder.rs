@@ -38,8 +38,8 @@ pub trait Model: Send + Sync {
     /// A token or block that does not exist, or the device fails.
     fn run(&mut self, step: Step) -> Result<()>;
 
-    /// Runs the last step once more, by the kernels of a recheck, each launched by itself: the same bits where
-    /// all kernels are right. A model with recurrent states has advanced and cannot.
+    /// Runs the last step once more, by the kernels of a recheck, each launched by itself: the same bits
+    /// where all kernels are right. A model with recurrent states has advanced and cannot.
     ///
     /// # Errors
     /// Those of [`Model::run`].

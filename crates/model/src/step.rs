@@ -70,8 +70,8 @@ pub struct Step {
     pub wanted: Vec<u32>,
     /// Rows with hidden states, ascending.
     pub noted: Vec<u32>,
-    /// The numbers of layers after which they are captured, ascending; all layers only of a model with a score
-    /// head.
+    /// The numbers of layers after which they are captured, ascending; all layers only of a model with a
+    /// score head.
     pub depths: Vec<u32>,
     /// Number of layers to compute; `None` for all of them. Only a step of all layers has logits.
     pub n_layers: Option<u32>,

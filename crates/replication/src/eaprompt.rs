@@ -1,5 +1,5 @@
-//! EAPrompt as the authors' repository has it, Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779: its messages, with
-//! the worked examples of the user's copy. [`tribunal_judges::eaprompt`] lists what differs.
+//! EAPrompt as the authors' repository has it, Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779: its messages,
+//! with the worked examples of the user's copy. [`tribunal_judges::eaprompt`] lists what differs.
 
 use serde::Serialize;
 use serde_json::json;

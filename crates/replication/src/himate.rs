@@ -1,6 +1,6 @@
 //! HiMATE as its published program runs it (`pipeline.py`, `record.py`, `get_lst.py`,
-//! `score_computation.py`): the authors' texts, and answers read as the program reads them. [`tribunal_judges::himate`]
-//! lists the differences.
+//! `score_computation.py`): the authors' texts, and answers read as the program reads them.
+//! [`tribunal_judges::himate`] lists the differences.
 //!
 //! The program works on files of sentences. A sentence whose evaluation it cannot read is left out, and all
 //! later ones are judged by their neighbour's log; a correction that it cannot read is replaced by the

@@ -2,7 +2,8 @@
 //! parsing and their scores, faults included. They are evidence for the papers' figures; a method is to be
 //! understood from `tribunal-judges`, which knows nothing of them.
 //!
-//! [`build`] makes the judge of any method in any preset. [`promptcue`] has the statistics of RUBRIC-MQM's paper.
+//! [`build`] makes the judge of any method in any preset. [`promptcue`] has the statistics of RUBRIC-MQM's
+//! paper.
 
 mod eaprompt;
 mod gemba_esa;

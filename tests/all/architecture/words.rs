@@ -42,6 +42,19 @@ fn constructors_say_what_they_make() {
     expect_at_most(MOST_OF, r"\bfn of\b");
 }
 
+/// Tables and drawings may be wider.
+#[test]
+fn comments_are_at_most_110_columns_wide() {
+    let is_wide = |line: &str| line.chars().count() > 110 && line.trim_start().starts_with("//");
+    let found = sources().into_iter().flat_map(|source| {
+        let lines = source.text.lines().enumerate();
+        let is_drawn = |line: &str| line.contains(['|', '─']) || line.trim_start().contains("    ");
+        let wide = lines.filter(|(_, line)| is_wide(line) && !is_drawn(line));
+        wide.map(|(i, _)| format!("{}:{}", source.path, i + 1)).collect::<Vec<_>>()
+    });
+    expect_none("comments of more than 110 columns", found);
+}
+
 /// Fails with all lines of code that match, if there are more than `most`.
 #[track_caller]
 fn expect_at_most(most: usize, pattern: &str) {

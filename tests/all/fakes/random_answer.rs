@@ -2,8 +2,8 @@
 
 use super::{Grammar, SplitMix, Tokenizer};
 
-/// An answer of tokens drawn with random weights, some of which weigh a thousandfold. After `n_free` tokens it
-/// ends as soon as it may, and until then prefers tokens that close a string, a list or an object.
+/// An answer of tokens drawn with random weights, some of which weigh a thousandfold. After `n_free` tokens
+/// it ends as soon as it may, and until then prefers tokens that close a string, a list or an object.
 pub fn random_answer(mut grammar: Grammar, tokenizer: &Tokenizer, n_free: usize, seed: u64) -> String {
     let mut random = SplitMix(seed);
     let mut text = Vec::new();

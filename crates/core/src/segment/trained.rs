@@ -45,7 +45,7 @@ pub fn source_hash(source: &str) -> String {
 /// let one = hashes("The first sentence of this text. And here is the second one.");
 /// assert_eq!(one.len(), 3);
 /// // The same sentences, cut and written otherwise.
-/// let two = hashes("the  first sentence of this text.\nAnd here is the second one. A third one, which is new.");
+/// let two = hashes("the  first sentence of this text.\nAnd here is the second one. A third, which is new.");
 /// assert_eq!(one.intersection(&two).count(), 2);
 /// assert!(hashes(" ").is_empty());
 /// ```

@@ -98,8 +98,8 @@ impl Cuda {
         let sizes = [rows.n_rows, width, groups, cols].map(Argument::size);
         let arguments = [&pointers[..], &sizes, &[self.eps(), self.is_centred()]].concat();
         let shape = Shape::new([rows.n_rows, groups], 256);
-        // SAFETY: the rows are [rows, width] f32, of which the groups are a part, and the weight is [groups, cols]
-        // f32; all are 16-byte aligned and freed only after the stream is synchronised.
+        // SAFETY: the rows are [rows, width] f32, of which the groups are a part, and the weight is [groups,
+        // cols] f32; all are 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("norm", "group_norm"), shape, &arguments) }
     }
 

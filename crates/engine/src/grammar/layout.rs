@@ -1,5 +1,5 @@
-//! A compiled layout: patterns, and spans with their texts, without unsatisfiable parts. [`super::lark`] writes
-//! its grammar.
+//! A compiled layout: patterns, and spans with their texts, without unsatisfiable parts. [`super::lark`]
+//! writes its grammar.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Regular expressions over an answer's bytes: as text for the grammar, and their shortest match. The automaton
-//! is the one that llguidance's own lexer is made of, so both accept the same strings.
+//! Regular expressions over an answer's bytes: as text for the grammar, and their shortest match. The
+//! automaton is the one that llguidance's own lexer is made of, so both accept the same strings.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -71,8 +71,8 @@ pub fn ask_all(engine: &Engine, order: &[usize]) -> Vec<Reply> {
 
 /// Bytes of a cache for one sequence of the full context and little else.
 fn little_room(model: &str) -> usize {
-    // One layer of the hybrids has keys and values; two have states, of which four fit beside them. Three layers
-    // of latent attention have 48 numbers a token.
+    // One layer of the hybrids has keys and values; two have states, of which four fit beside them. Three
+    // layers of latent attention have 48 numbers a token.
     if HYBRIDS.contains(&model) || model.starts_with("deepseek") { 250 * 1024 } else { 660 * 1024 }
 }
 

@@ -42,8 +42,8 @@ impl Examples {
 }
 
 impl<E: AsRef<Shot>> Examples<E> {
-    /// The examples of the file in force, `None` without one. Those without a reference that is to be shown are
-    /// left out.
+    /// The examples of the file in force, `None` without one. Those without a reference that is to be shown
+    /// are left out.
     #[must_use]
     pub fn new(all: Option<Vec<E>>, settings: &Settings, options: &Options) -> Self {
         let (is_off, by_pair) = (all.is_none(), *options.shots != ExampleSet::All);

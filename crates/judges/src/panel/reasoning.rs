@@ -19,8 +19,8 @@ impl Panel {
         Self { reasoning, ..self.clone() }
     }
 
-    /// Asks for the reasoning on a chat, of at most [`Sampling::max_tokens`], and records it. The reply may be
-    /// cut ([`Finish::Length`]), or have ended the turn ([`Finish::Open`]).
+    /// Asks for the reasoning on a chat, of at most [`Sampling::max_tokens`], and records it. The reply may
+    /// be cut ([`Finish::Length`]), or have ended the turn ([`Finish::Open`]).
     fn reason(
         &self,
         attempt: Attempt,

@@ -1,7 +1,7 @@
 //! RUBRIC-MQM's prompt files: those of a scenario's prompt in a preset. Nothing is rendered here.
 //!
-//! `paper` and `strict` have the words of the paper's tables. The tables' scale of 100 ends at 90 with the words
-//! of 100; the author's files have both steps, and so has `strict`.
+//! `paper` and `strict` have the words of the paper's tables. The tables' scale of 100 ends at 90 with the
+//! words of 100; the author's files have both steps, and so has `strict`.
 
 use super::scenario::{
     Scale::{Eight, Four, Hundred},

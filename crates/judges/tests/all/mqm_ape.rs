@@ -1,4 +1,5 @@
-//! MQM-APE before scripted models: the questions, the outcomes of both orders, the suggestion, unusable answers.
+//! MQM-APE before scripted models: the questions, the outcomes of both orders, the suggestion, unusable
+//! answers.
 
 use std::sync::Arc;
 

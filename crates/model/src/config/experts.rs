@@ -39,9 +39,9 @@ pub struct SharedExpert {
 /// The choice of a row's experts, and their weights.
 ///
 /// Logits become scores by [`Routing::scoring`]. Of `n_groups` groups of neighbouring experts, the
-/// `top_groups` with the largest sums of their `best_of_group` largest scores remain, and of their experts the `top_k`
-/// with the largest scores; of equal ones the lower numbers. With a correction bias the choice is made by
-/// score plus bias; weights are the scores alone.
+/// `top_groups` with the largest sums of their `best_of_group` largest scores remain, and of their experts
+/// the `top_k` with the largest scores; of equal ones the lower numbers. With a correction bias the choice is
+/// made by score plus bias; weights are the scores alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
     pub scoring: Scoring,

@@ -61,8 +61,8 @@ pub fn gemma(decoder: Config) -> Config {
     Config { norms: LayerNorms::Around, embedding_scale, ..decoder }
 }
 
-/// The model of 27 billion parameters, known by its number of layers, scales scores by the width per head, all
-/// others by the head's width; GGUF has no key for it.
+/// The model of 27 billion parameters, known by its number of layers, scales scores by the width per head,
+/// all others by the head's width; GGUF has no key for it.
 pub fn scale_of_queries(
     reader: &gguf::Reader<'_>,
     decoder: &Config,

@@ -1,6 +1,6 @@
-//! Gemma 4, dense or with experts beside the dense half: full and sliding layers have heads and ropes of their
-//! own, values have norms, and each layer's output is multiplied by a number. Embeddings for each layer and
-//! shared keys and values (the E models) are refused.
+//! Gemma 4, dense or with experts beside the dense half: full and sliding layers have heads and ropes of
+//! their own, values have norms, and each layer's output is multiplied by a number. Embeddings for each layer
+//! and shared keys and values (the E models) are refused.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
-//! Qwen3.5, 3.6 and 3.8, dense or with experts: Gated DeltaNet in three of four layers, gated attention in the
-//! fourth, a quarter of each head rotated. The image encoder and the layers that predict further tokens are left
-//! out.
+//! Qwen3.5, 3.6 and 3.8, dense or with experts: Gated DeltaNet in three of four layers, gated attention in
+//! the fourth, a quarter of each head rotated. The image encoder and the layers that predict further tokens
+//! are left out.
 
 use super::{Config, Error, Family, gguf, hf};
 use crate::config::{Experts, SharedExpert, gguf::Gating};

@@ -1,5 +1,6 @@
 //! WMT 2026's baseline as its published program runs it on local models (`run_qe_local.py`, `qe_utils.py`):
-//! the authors' texts from the user's copy, faults included. [`tribunal_judges::gemba_esa`] lists what differs.
+//! the authors' texts from the user's copy, faults included. [`tribunal_judges::gemba_esa`] lists what
+//! differs.
 
 use std::sync::LazyLock;
 

@@ -1,7 +1,7 @@
 //! The published code's own reader of an answer and its own score, faults included: an error whose category
 //! has two words is lost, and an answer without entries is perfect. It is behaviour to compare with, not to
-//! rely on; [`tribunal_judges::rubric_mqm::lines`] is ours. One fault is left out: the code gives 0 to every row that comes without
-//! a gold span, so that nothing but its own sets could be scored.
+//! rely on; [`tribunal_judges::rubric_mqm::lines`] is ours. One fault is left out: the code gives 0 to every
+//! row that comes without a gold span, so that nothing but its own sets could be scored.
 //!
 //! Source: trotacodigos/Rubric-MQM at 6221019d, `rmqm_parser/scale_parser.py` and
 //! `rmqm_parser/no_scale_parser.py`.

@@ -99,8 +99,8 @@ fn several_gpus_have_the_bits_of_one() {
     assert!(said.ends_with("hint: `--tensor-parallel` 1"), "{said}");
 }
 
-/// The small models of `selftest` have the known bits of capability 9, by the fastest kernels and by the plain
-/// ones.
+/// The small models of `selftest` have the known bits of capability 9, by the fastest kernels and by the
+/// plain ones.
 #[test]
 fn small_models_have_known_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };

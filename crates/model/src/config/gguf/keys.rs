@@ -27,8 +27,8 @@ use Key::{Harmless, One, Read, True, Zero};
 /// Keys with one meaning: their names, separated by spaces.
 pub type Keys = (Key, &'static str);
 
-/// Keys of all architectures. The rows of the embedding matrix are counted in place of `vocab_size`, all norms
-/// are root mean squares, and dense models mix no experts. Writers disagree about the unit of
+/// Keys of all architectures. The rows of the embedding matrix are counted in place of `vocab_size`, all
+/// norms are root mean squares, and dense models mix no experts. Writers disagree about the unit of
 /// `yarn_log_multiplier`.
 const ALL: &[Keys] = &[
     (

@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Settings<'_> {
-    /// Number and width of the experts, and a softmax that gives each token its experts; their number is under
-    /// the class's key or the one that newer versions write.
+    /// Number and width of the experts, and a softmax that gives each token its experts; their number is
+    /// under the class's key or the one that newer versions write.
     pub fn experts(&self, [key, other]: [&str; 2], is_normalised: bool) -> Result<Experts, Error> {
         let n = self.either_size(key, other)?;
         let routing = Routing::softmax(self.top_k("num_experts_per_tok", n)?, is_normalised);

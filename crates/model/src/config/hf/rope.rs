@@ -15,8 +15,8 @@ use crate::{
 pub struct Schema {
     /// Full and sliding layers have ropes of their own.
     pub by_layer_type: bool,
-    /// The part of each head that is rotated where the file has no `partial_rotary_factor`; `None` in a family
-    /// that rotates all of it.
+    /// The part of each head that is rotated where the file has no `partial_rotary_factor`; `None` in a
+    /// family that rotates all of it.
     pub part: Option<f64>,
     /// Further keys of some types of rope.
     pub keys: &'static [(&'static str, &'static [&'static str])],
