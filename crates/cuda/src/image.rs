@@ -9,7 +9,7 @@ pub(super) type Image = (&'static str, &'static [u8]);
 /// The images of each file of `kernels/*.cu`, by its name.
 pub(super) const IMAGES: &[(&str, &[Image])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// The driver reads an image as what it is, an ELF file.
+/// Aligned, since the driver reads the ELF file in place.
 #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "the list is empty"))]
 #[repr(align(64))]
 struct Aligned<T>(T);

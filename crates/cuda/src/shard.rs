@@ -183,7 +183,7 @@ impl std::fmt::Display for SharedHeads {
             write!(f, " ({n} in layers with a window)")?;
         }
         if self.are_normed_together {
-            f.write_str(", whose norms one GPU has together")?;
+            f.write_str(", whose norms span all heads")?;
         }
         match self.n_key_heads {
             None => Ok(()),

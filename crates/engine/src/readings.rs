@@ -14,7 +14,8 @@ use super::{
 impl Engine {
     /// Rejects a question to a model that has a score head in place of an output matrix.
     pub(super) fn check_answers(&self) -> Result<(), llm::Error> {
-        let reason = "the model has a score head, so that it answers no question; hint: `tribunal ask` prints its scores";
+        let reason =
+            "the model has a score head and generates no text; hint: `tribunal ask` prints its scores";
         if self.loaded.head.is_some() { Err(llm::Error::Engine(reason.into())) } else { Ok(()) }
     }
 
@@ -49,7 +50,7 @@ impl Engine {
     pub(super) fn head_outputs(&self, chat: &Chat) -> Result<Scored, llm::Error> {
         let (Some(head), Some(ScoreHead { padding, .. })) = (&self.loaded.head, self.loaded.facts.score_head)
         else {
-            let reason = "the model has no score head; hint: it answers questions";
+            let reason = "the model has no score head; hint: use a method that asks a language model";
             return Err(llm::Error::Engine(reason.into()));
         };
         let mut tokens = self.prompt_ids(chat)?;
@@ -60,7 +61,11 @@ impl Engine {
         let (last, n_layers) = (tokens.len() - 1, self.loaded.facts.n_layers as u32);
         let Outcome { reply, states } =
             self.hidden_states(tokens, last, vec![n_layers], self.variant(None))?;
-        let values = states.iter().map(|state| head.outputs(state)).collect();
+        let values: Vec<Vec<f64>> = states.iter().map(|state| head.outputs(state)).collect();
+        if values.iter().flatten().any(|output| !output.is_finite()) {
+            let reason = "the outputs of the score head are not numbers; its weights are damaged";
+            return Err(llm::Error::Engine(reason.into()));
+        }
         let reading = Some(Reading { ends: Vec::new(), values });
         Ok(Scored { text: String::new(), tokens: Vec::new(), reading, is_chance: false, usage: reply.usage })
     }

@@ -35,7 +35,7 @@ use super::{
 };
 
 /// One recheck in so many has plain attention.
-const PLAIN_ATTENTION: usize = 32;
+const PLAIN_ATTENTION_EVERY: usize = 32;
 
 /// The most pairs of a row and a key that plain attention computes: 256 answers of 16,384 tokens, or a prompt
 /// of 2,048.
@@ -202,43 +202,50 @@ impl Worker {
             .run_again(model_step(batch).at_depths(depths.iter().copied()), recheck)
             .map_err(|error| stopped(&error))?;
         let second = self.hashes_of_results()?;
-        let (mut pairs, n_rows) = (first.iter().zip(&second), second.len());
-        if let Some(row) = pairs.position(|(first, second)| first != second) {
+        for (idx, (first, second)) in first.iter().zip(&second).enumerate() {
+            let Some(row) = first.iter().zip(second).position(|(first, second)| first != second) else {
+                continue;
+            };
             self.watch.differ();
             let kernels = match recheck {
                 Recheck::Proven => "the proven kernels",
                 Recheck::PlainAttention => "the proven kernels with plain attention",
             };
-            let n_states = self.model.hidden_states().len();
-            let results = if row < n_rows - n_states { "logits" } else { "hidden states" };
+            let results = match idx.checked_sub(1) {
+                None => "logits".to_owned(),
+                Some(depth) => format!("hidden states after layer {}", depths[depth]),
+            };
+            let n_rows = second.len();
             return Err(llm::Error::Differs(format!(
-                "{kernels} give other {results} after row {row} of {n_rows}"
+                "{kernels} give other {results} in row {row} of {n_rows}"
             )));
         }
         self.watch.confirm();
         Ok(())
     }
 
-    /// The kernels of the next recheck: the first one and every [`PLAIN_ATTENTION`]th after it has plain
+    /// The kernels of the next recheck: the first one and every [`PLAIN_ATTENTION_EVERY`]th after it has plain
     /// attention, if the step has few enough pairs of rows and keys; it is then due at a later one.
     fn kernels_of_recheck(&mut self, batch: &Batch) -> Recheck {
         let pairs = |chunk: &Chunk| chunk.tokens.len() * (chunk.position + chunk.tokens.len());
         if self.until_plain == 0 && batch.chunks.iter().map(pairs).sum::<usize>() <= MOST_PAIRS {
-            self.until_plain = PLAIN_ATTENTION - 1;
+            self.until_plain = PLAIN_ATTENTION_EVERY - 1;
             return Recheck::PlainAttention;
         }
         self.until_plain = self.until_plain.saturating_sub(1);
         Recheck::Proven
     }
 
-    /// A hash of each row of the step's logits, then of its hidden states: rows that differ in one bit have
-    /// different ones. The logits of two computations are gigabytes where every row has some.
-    fn hashes_of_results(&self) -> Result<Vec<u64>, llm::Error> {
-        let mut hashes = Vec::new();
-        let visit = &mut |row: &[f32]| hashes.push(hash_of_bits(row));
+    /// A hash of each row of the step's logits, then of its hidden states at each depth: rows that differ in
+    /// one bit have different ones. The logits of two computations are gigabytes where every row has some.
+    fn hashes_of_results(&self) -> Result<Vec<Vec<u64>>, llm::Error> {
+        let mut of_logits = Vec::new();
+        let visit = &mut |row: &[f32]| of_logits.push(hash_of_bits(row));
         self.model.runtime().each_logits(visit).map_err(|error| stopped(&error))?;
-        hashes.extend(self.model.hidden_states().iter().map(|row| hash_of_bits(row)));
-        Ok(hashes)
+        let hidden = self.model.config().hidden;
+        let states = self.model.hidden_states().iter();
+        let of_states = states.map(|states| states.chunks_exact(hidden).map(hash_of_bits).collect());
+        Ok(std::iter::once(of_logits).chain(of_states).collect())
     }
 
     /// Receives new requests and drops cancelled ones; blocks when there is nothing to do. Returns false once

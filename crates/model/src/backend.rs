@@ -138,9 +138,9 @@ pub enum LogitsStatus {
 /// The kernels by which a step is computed a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
-    /// Those with the longest record.
+    /// The proven kernels.
     Proven,
-    /// Those too, with the plain ones for attention: slow.
+    /// The proven kernels with plain attention, which is slow.
     PlainAttention,
 }
 

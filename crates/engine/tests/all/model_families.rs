@@ -382,7 +382,7 @@ fn a_gguf_file_with_a_rank_head_has_the_scores_of_its_folder() {
     };
     let labels = Value::Array(vec![Value::String("yes".into()), Value::String("no".into())]);
     ranked.settings.push(("classifier.output_labels", labels));
-    refused(&ranked, "has 1 rows, but the settings have 2 labels");
+    refused(&ranked, "has 1 rows, but the settings name 2 labels");
     ranked.settings.pop();
     *ranked.settings.last_mut().unwrap() = ("pooling_type", size(1));
     refused(&ranked, "qwen3.pooling_type` is 1");

@@ -161,14 +161,14 @@ fn a_head_unlike_its_settings_is_refused_by_name() {
     let cases: [(Change, &str); 5] = [
         (
             Box::new(|config, _| drop(config.insert("id2label".into(), json!({"0": "good"})))),
-            "`score.weight` has 3 rows, but the settings have 1 labels",
+            "`score.weight` has 3 rows, but the settings name 1 labels",
         ),
         (
             Box::new(|config, _| {
                 config.remove("id2label");
                 config.insert("num_labels".into(), json!(4));
             }),
-            "has 3 rows, but the settings have 4 labels",
+            "has 3 rows, but the settings name 4 labels",
         ),
         (Box::new(|_, tensors| drop(tensors.remove("score.weight"))), "`score.weight` is missing"),
         (

@@ -155,7 +155,7 @@ impl Config {
         self.sliding.as_ref().is_some_and(is_other)
     }
 
-    /// Keys that a query of a sliding layer sees; `None` where there are no such layers.
+    /// Keys that a query of a sliding layer sees; `None` where there are no such layers, or where they see all.
     #[must_use]
     pub fn window(&self) -> Option<usize> {
         self.sliding.as_ref().and_then(|sliding| sliding.window)
@@ -182,9 +182,7 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
         let Attention { head_dim, n_kv_heads, rotary_dim, .. } = *attention;
         attention.latent.as_ref().map_or(Ok(()), |latent| check_latent(path, latent))?;
         for (key, size) in [("number of kv heads", n_kv_heads), ("head size", head_dim)] {
-            if size == 0 || size > MOST {
-                return bad(key, format!("is {size}; a number from 1 to {MOST} was expected"));
-            }
+            super::limited(path, key, size, MOST)?;
         }
         if !config.n_heads.is_multiple_of(n_kv_heads) {
             return bad("number of kv heads", "does not divide the number of heads".into());
@@ -210,17 +208,20 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
 }
 
 fn check_latent(path: &str, latent: &Latent) -> Result<(), Error> {
-    let query_rank = latent.query_rank.unwrap_or(16);
-    for (key, size, unit) in [
-        ("rank of keys and values", latent.rank, 16),
-        ("rank of queries", query_rank, 1),
-        ("head size of keys without positions", latent.plain_dim, 1),
-        ("head size of values", latent.value_dim, 1),
-    ] {
-        if size == 0 || size > MOST || !size.is_multiple_of(unit) {
-            let reason = format!("is {size}; a multiple of {unit} up to {MOST} was expected");
-            return Err(Error::Config { path: path.into(), key: key.into(), reason });
-        }
+    let rank = ("rank of keys and values", latent.rank);
+    for (key, size) in [
+        rank,
+        ("head size of keys without positions", latent.plain_dim),
+        ("head size of values", latent.value_dim),
+    ]
+    .into_iter()
+    .chain(latent.query_rank.map(|rank| ("rank of queries", rank)))
+    {
+        super::limited(path, key, size, MOST)?;
+    }
+    if !latent.rank.is_multiple_of(16) {
+        let reason = format!("is {}, not a multiple of 16", latent.rank);
+        return Err(Error::Config { path: path.into(), key: rank.0.into(), reason });
     }
     Ok(())
 }

@@ -16,9 +16,6 @@ pub(crate) mod tensors;
 pub use crate::gguf::{Metadata, whole};
 pub(crate) use experts::Gating;
 
-/// The epsilon of centred norms; written and not read in other families.
-const CENTRED_EPSILON: &str = "attention.layer_norm_epsilon";
-
 /// The GGUF files of one family.
 pub(crate) struct Schema {
     /// The value of `general.architecture`.
@@ -27,6 +24,8 @@ pub(crate) struct Schema {
     pub keys: &'static [keys::Keys],
     /// Tensors, in groups.
     pub tensors: &'static [tensors::Group],
+    /// The key of the norms' epsilon.
+    pub norm_epsilon: &'static str,
     /// Files may have an image encoder beside the decoder.
     pub has_images: bool,
     /// The two rotary halves of each head of queries and keys are interleaved.
@@ -42,6 +41,7 @@ impl Schema {
         architecture: "",
         keys: &[],
         tensors: &[tensors::ATTENTION, tensors::FFN_NORM, tensors::DENSE, tensors::ROPE_FACTORS],
+        norm_epsilon: "attention.layer_norm_rms_epsilon",
         has_images: false,
         is_interleaved: false,
         rotates_in_part: false,
@@ -108,10 +108,7 @@ impl Reader<'_> {
             full,
             sliding,
             slides: windows.slides,
-            norm_eps: match self.optional(CENTRED_EPSILON)?.filter(|_| self.schema.reads(CENTRED_EPSILON)) {
-                Some(epsilon) => epsilon,
-                None => self.number("attention.layer_norm_rms_epsilon")?,
-            },
+            norm_eps: self.number(self.schema.norm_epsilon)?,
             attention_scale: self.attention_scale(head_dim)?,
             embedding_scale: self.embedding_scale(None)?,
             context: self.size("context_length")?,

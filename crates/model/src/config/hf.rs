@@ -273,7 +273,11 @@ impl<'a> File<'a> {
         }
         let n_outputs = labels.or(number).unwrap_or(2);
         super::limited(self.settings.path, "num_labels", n_outputs, super::MAX_OUTPUTS)?;
-        let padding = self.settings.size("pad_token_id")?.and_then(|id| u32::try_from(id).ok());
+        // A negative id is none.
+        let has_padding =
+            self.settings.value("pad_token_id").and_then(Value::as_i64).is_none_or(|id| id >= 0);
+        let padding = if has_padding { self.settings.size("pad_token_id")? } else { None };
+        let padding = padding.and_then(|id| u32::try_from(id).ok());
         Ok(Some(ScoreHead { n_outputs, padding }))
     }
 
@@ -316,7 +320,7 @@ fn has_score_head(path: &str, object: &Map<String, Value>) -> Result<bool, Error
             path: path.into(),
             key: "architectures".into(),
             reason: format!(
-                "is {}, a head that is not read; those of language models and `*ForSequenceClassification` are",
+                "is {}, whose head is not supported; hint: language models, `*ForSequenceClassification` and `*RewardModel` are",
                 shown(name)
             ),
         }),

@@ -58,7 +58,7 @@ impl QkNorm {
         }
     }
 
-    /// The values of one norm where heads have norms that are not [`QkNorm::Heads`], of so many heads.
+    /// Values that one norm spans; `None` if the heads share one norm or have none.
     #[must_use]
     pub fn group(self, n_heads: usize, head_dim: usize) -> Option<usize> {
         match self {

@@ -12,6 +12,8 @@ use gguf::{
 const PERIOD: usize = 4;
 
 /// llama.cpp's name of the epsilon of a centred norm.
+const EPSILON: &str = "attention.layer_norm_epsilon";
+
 const OF_GGUF: keys::Keys = (Read, "attention.layer_norm_epsilon logit_scale");
 
 pub const FAMILY: Family = Family {
@@ -28,9 +30,10 @@ pub const FAMILY: Family = Family {
     gguf: Some(gguf::Schema {
         architecture: "command-r",
         keys: &[OF_GGUF],
+        norm_epsilon: EPSILON,
         tensors: &[ATTENTION, HEAD_NORMS, DENSE],
         config: |reader| {
-            let decoder = cohere(reader.decoder(reader.without_windows()?)?, reader.number("logit_scale")?);
+            let decoder = cohere(reader.decoder(reader.without_windows()?)?, logit_scale(reader)?);
             let qk_norm = if reader.tensors.has_head_norms { QkNorm::EachHead } else { QkNorm::None };
             Ok(Config { qk_norm, ..decoder })
         },
@@ -52,10 +55,11 @@ pub const COHERE2: Family = Family {
     gguf: Some(gguf::Schema {
         architecture: "cohere2",
         keys: &[keys::WINDOWS, OF_GGUF],
+        norm_epsilon: EPSILON,
         tensors: &[ATTENTION, DENSE],
         config: |reader| {
             let windows = reader.windows(Some(reader.needed_window()?), Some(PERIOD))?;
-            Ok(cohere2(cohere(reader.decoder(windows)?, reader.number("logit_scale")?)))
+            Ok(cohere2(cohere(reader.decoder(windows)?, logit_scale(reader)?)))
         },
         ..gguf::Schema::LLAMA_LIKE
     }),
@@ -67,6 +71,11 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
         Ok((1..=n_layers).map(|layer| period == 0 || !layer.is_multiple_of(period)).collect())
     })?;
     Ok(cohere2(cohere(settings.decoder(windows)?, settings.needed_positive("logit_scale")?)))
+}
+
+fn logit_scale(reader: &gguf::Reader<'_>) -> Result<f64, Error> {
+    let key = "logit_scale";
+    reader.above_zero(key)?.ok_or_else(|| reader.bad(key, "is missing"))
 }
 
 fn cohere(decoder: Config, logit_scale: f64) -> Config {

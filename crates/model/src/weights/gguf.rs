@@ -70,7 +70,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     };
     let config = schema.read(&shown_path, metadata, &tensors)?;
     hybrid::split(&config, &mut index);
-    projections::split(&config, &mut index);
+    projections::split(&paths[0], &config, &mut index)?;
     drop_predicting(&mut index, metadata, schema, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     score_head::check(&paths[0], &config, &mut index)?;

@@ -1,14 +1,17 @@
 //! Projections of heads and of the feed-forward half that files store fused or in another order of rows, by
 //! the names and in the order that the decoder reads.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use super::{Entry, Source, Turns};
-use crate::Config;
+use crate::{Config, Error};
 
 /// Replaces matrices that are several one after another (Phi-3, GLM-4, dense Granite 4) by those in them. A
 /// tensor that cannot be cut stays, and the matrices are missing.
-pub(super) fn split(config: &Config, index: &mut BTreeMap<String, Entry>) {
+///
+/// # Errors
+/// A matrix that the file has by itself, too.
+pub(super) fn split(path: &Path, config: &Config, index: &mut BTreeMap<String, Entry>) -> Result<(), Error> {
     for layer in 0..config.n_layers {
         let attention = config.attention_of(layer);
         let (q, kv) = (config.n_heads * attention.head_dim, attention.kv_width());
@@ -16,26 +19,33 @@ pub(super) fn split(config: &Config, index: &mut BTreeMap<String, Entry>) {
         let halves = ["gate_proj", "up_proj"].map(|part| (part, config.intermediate));
         for kind in ["weight", "bias"] {
             let at = |part: &str| format!("model.layers.{layer}.{part}.{kind}");
-            cut(
-                index,
-                &at("self_attn.qkv_proj"),
-                &heads.map(|(part, n)| (at(&format!("self_attn.{part}")), n)),
-            );
-            cut(index, &at("mlp.gate_up_proj"), &halves.map(|(part, n)| (at(&format!("mlp.{part}")), n)));
+            let heads = heads.map(|(part, n)| (at(&format!("self_attn.{part}")), n));
+            let halves = halves.clone().map(|(part, n)| (at(&format!("mlp.{part}")), n));
+            for (fused, parts) in [("self_attn.qkv_proj", &heads[..]), ("mlp.gate_up_proj", &halves)] {
+                if let Some(part) = cut(index, &at(fused), parts) {
+                    let (path, reason) =
+                        (path.display().to_string(), format!("stands beside `{}`", at(fused)));
+                    return Err(Error::Tensor { path, name: part, reason });
+                }
+            }
         }
     }
+    Ok(())
 }
 
-fn cut(index: &mut BTreeMap<String, Entry>, name: &str, parts: &[(String, usize)]) {
+/// Returns the name of a part that the file has by itself, too.
+fn cut(index: &mut BTreeMap<String, Entry>, name: &str, parts: &[(String, usize)]) -> Option<String> {
     let n_rows: usize = parts.iter().map(|(_, n)| n).sum();
-    let Some(entry) = index.get(name).filter(|entry| entry.shape.first() == Some(&n_rows)) else { return };
-    let entry = entry.clone();
+    let entry = index.get(name).filter(|entry| entry.shape.first() == Some(&n_rows))?.clone();
+    index.remove(name);
     let mut first = 0;
     for (part, n) in parts {
-        index.insert(part.clone(), rows(&entry, first..first + n));
+        if index.insert(part.clone(), rows(&entry, first..first + n)).is_some() {
+            return Some(part.clone());
+        }
         first += n;
     }
-    index.remove(name);
+    None
 }
 
 /// Neighbouring rows of a tensor.

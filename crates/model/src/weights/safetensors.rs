@@ -59,7 +59,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     experts::split_in_turns(&config, &mut index);
     experts::split(&mut index);
     hybrid::split(&config, &mut index);
-    projections::split(&config, &mut index);
+    projections::split(path, &config, &mut index)?;
     projections::lengthen_scalars(&mut index);
     if config.neighbours_rotate {
         projections::mark_neighbours(&config, &mut index);

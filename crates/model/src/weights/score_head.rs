@@ -22,7 +22,7 @@ pub(super) fn check(path: &Path, config: &Config, index: &mut BTreeMap<String, E
     if let Some(other) = other {
         return Err(tensor(
             other,
-            "belongs to a head of several layers; heads of one matrix are read".into(),
+            "belongs to a head of several layers; only a single matrix is supported".into(),
         ));
     }
     let Some(weight) = index.get_mut(WEIGHT) else {
@@ -34,16 +34,13 @@ pub(super) fn check(path: &Path, config: &Config, index: &mut BTreeMap<String, E
     }
     if weight.shape.first() != Some(&head.n_outputs) {
         let (rows, n) = (weight.shape.first().copied().unwrap_or(0), head.n_outputs);
-        let reason =
-            format!("has {rows} rows, but the settings have {n} labels; hint: `id2label` names each row");
+        let reason = format!("has {rows} rows, but the settings name {n} labels, one for each row");
         return Err(tensor(WEIGHT, reason));
     }
     let quantised =
         [WEIGHT, BIAS].into_iter().find(|name| index.get(*name).is_some_and(|e| !e.dtype.is_float()));
     match quantised {
-        Some(name) => {
-            Err(tensor(name, "is quantised; a head of floats is read beside quantised layers".into()))
-        }
+        Some(name) => Err(tensor(name, "is quantised; a score head must be in F32, F16 or BF16".into())),
         None => Ok(()),
     }
 }

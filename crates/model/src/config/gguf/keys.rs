@@ -27,8 +27,8 @@ use Key::{Harmless, One, Read, True, Zero};
 /// Keys with one meaning: their names, separated by spaces.
 pub type Keys = (Key, &'static str);
 
-/// Keys of all architectures. The rows of the embedding matrix are counted in place of `vocab_size`, all
-/// norms are root mean squares, and dense models mix no experts. Writers disagree about the unit of
+/// Keys of all architectures. The rows of the embedding matrix are counted in place of `vocab_size`, norms
+/// that are not centred have another epsilon, and dense models mix no experts. Writers disagree about the unit of
 /// `yarn_log_multiplier`.
 const ALL: &[Keys] = &[
     (
@@ -86,12 +86,6 @@ pub const HYBRID: Keys = (
 pub const SCORE_HEAD: Keys = (Read, "pooling_type classifier.output_labels");
 
 impl Schema {
-    /// Returns true if the family names this key as one that it reads.
-    pub(super) fn reads(&self, key: &str) -> bool {
-        let mut read = self.keys.iter().filter(|(kind, _)| matches!(kind, Read));
-        read.any(|(_, names)| names.split(' ').any(|name| name == key))
-    }
-
     /// The reason why a key with this value, without the architecture's name before it, would make the model
     /// differ from the decoder; `None` for one that is supported or that changes nothing.
     pub(super) fn objection(&self, key: &str, value: &Value) -> Option<String> {

@@ -66,7 +66,7 @@ pub const DENSE: Group = &[
     ("ffn_down.bias", "mlp.down_proj.bias"),
 ];
 
-/// Projections that are one matrix each; `ffn_up` is not that of a [`DENSE`] half.
+/// Fused projections, in place of [`DENSE`]'s: `ffn_up` holds gate and up.
 pub const GATE_AND_UP: Group =
     &[("attn_qkv.weight", "self_attn.qkv_proj.weight"), ("ffn_up.weight", "mlp.gate_up_proj.weight")];
 
