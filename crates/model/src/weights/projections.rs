@@ -20,7 +20,7 @@ pub(super) fn split(path: &Path, config: &Config, index: &mut BTreeMap<String, E
         for kind in ["weight", "bias"] {
             let at = |part: &str| format!("model.layers.{layer}.{part}.{kind}");
             let heads = heads.map(|(part, n)| (at(&format!("self_attn.{part}")), n));
-            let halves = halves.clone().map(|(part, n)| (at(&format!("mlp.{part}")), n));
+            let halves = halves.map(|(part, n)| (at(&format!("mlp.{part}")), n));
             for (fused, parts) in [("self_attn.qkv_proj", &heads[..]), ("mlp.gate_up_proj", &halves)] {
                 if let Some(part) = cut(index, &at(fused), parts) {
                     let (path, reason) =
