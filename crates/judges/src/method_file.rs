@@ -12,7 +12,7 @@ use tribunal_core::files;
 
 use super::{
     Judge, Method, Role, Stage,
-    answers::fields::{Fault, SCHEMA},
+    answers::fields::SCHEMA,
     declaration::{Answers, Declaration, Layout, SingleQuestion},
     pair::Texts,
     prompt::{self, File, InForce, Prompts},
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{llm::ResponseFormat, signature::Signature};
 
+mod schema;
 mod written;
 
 /// The file in a method's folder.
@@ -72,6 +73,19 @@ pub struct MethodFile {
     takes_reference: bool,
     /// Its files with their names, the method's own first.
     files: Vec<InForce>,
+}
+
+/// A fault of a method's file at one of its keys.
+#[derive(Debug)]
+struct Fault {
+    key: String,
+    reason: String,
+}
+
+impl Fault {
+    fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { key: key.into(), reason: reason.into() }
+    }
 }
 
 /// The path in a request that names a file or a folder instead of a built-in method, and the options behind

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, io, path::Path};
 use serde::Deserialize;
 use tribunal_core::files;
 
-use super::{JUDGE, MethodFile, QUESTION, SYSTEM};
+use super::{Fault, JUDGE, MethodFile, QUESTION, SYSTEM, schema};
 use crate::{
     Direction, Role,
-    answers::fields::{ErrorList, Fault, FieldPath, Fields, Form, Number, Places, SCHEMA},
+    answers::fields::{ErrorList, FieldPath, Fields, Form, Number, Places, SCHEMA},
     declaration::{Answers, Declaration, Layout},
     mqm::{
         Severity,
@@ -173,7 +173,7 @@ impl Method {
             (Some(_), weights) => Some(weights.map_or_else(|| Ok("wmt".to_owned()), Weights::checked)?),
         };
         let fields = Fields { form, number, errors: self.errors.map(ErrorList::from) };
-        fields.check()?;
+        schema::check(&fields)?;
         let question = Declaration {
             stage: JUDGE,
             role,

@@ -35,7 +35,7 @@ fn prometheus_with_and_without_a_reference() {
     for (answer, expected) in [
         ("[RESULT] 5.", "score 5 raw 5\n"),
         ("Good [RESULT] (3)\n", "score 3 raw 3\n"),
-        ("[RESULT] 6", "Unparsable: 6 is not in 1 to 5: `[RESULT] 6`\n"),
+        ("[RESULT] 6", "Unparsable: 6 is outside 1 to 5: `[RESULT] 6`\n"),
         ("Score: 4", "Unparsable: no `[RESULT]`: `Score: 4`\n"),
         ("I cannot rate this.", "Refused: the model declined: I cannot rate this.\n"),
     ] {
