@@ -310,11 +310,10 @@ impl Weights {
                 Ok(name)
             }
             Self { preset: None, critical: Some(critical), major: Some(major), minor: Some(minor), cap } => {
-                let penalties = [critical, major, minor];
-                if penalties.iter().chain(&cap).any(|penalty| !(penalty.is_finite() && *penalty >= 0.0)) {
-                    return Err(Fault::new("weights", "a penalty is a number from 0"));
-                }
-                Ok(Penalties::by_severity(penalties, cap).name.into_owned())
+                let reason = "penalties must be at least 0, `critical` above 0 and not below `major`, `major` not below \
+                              `minor`; a `cap` must be above 0";
+                let weights = Penalties::by_severity([critical, major, minor], cap);
+                Ok(weights.ok_or_else(|| Fault::new("weights", reason))?.name.into_owned())
             }
             _ => Err(Fault::new("weights", "weights are a `preset`, or `critical`, `major` and `minor`")),
         }
