@@ -134,6 +134,12 @@ impl<R: Fn(&str) -> io::Result<String>> Reader<R> {
         let text = (self.read)(name);
         let text =
             text.map_err(|e| Fault::new(key, format!("`{name}` cannot be read: {}", files::describe(&e))))?;
+        // A copy of the folder has the same names in the same order.
+        let parts = Path::new(name).components().map(|part| part.as_os_str().to_string_lossy());
+        let plain = parts.collect::<Vec<_>>().join("/");
+        if plain != name {
+            return Err(Fault::new(key, format!("`{name}` must be written `{plain}`")));
+        }
         self.files.push(InForce::of_folder(place, name, text.clone()));
         Ok(text)
     }
