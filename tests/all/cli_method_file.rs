@@ -146,7 +146,7 @@ fn a_form_that_cannot_be_enforced_is_refused_before_a_model_is_loaded() {
     fs::write(small.at("mine/question.j2"), "{{ source }}\n{% if reference %}{{ tarqet }}{% endif %}")
         .unwrap();
     let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
-    assert!(code == 2 && text.contains("`./mine/question.j2` line 2: there is no value `tarqet`"), "{text}");
+    assert!(code == 2 && text.contains("`./mine/question.j2` line 2: unknown variable `tarqet`"), "{text}");
 }
 
 #[test]
@@ -159,6 +159,20 @@ fn a_new_folder_works_at_once() {
     assert!(code == 0 && text.starts_with("my-rubric: five criteria"), "{text}");
     let (code, text) = score(&small, "./My Rubric", "out", &["--quiet", "--limit", "1"]);
     assert!(matches!(code, 0 | 1), "{text}");
-    let (code, text) = said(small.tribunal(&["methods", "new", "My Rubric"]));
-    assert!(code == 2 && text.contains("hint: name a new folder"), "{text}");
+    let file = small.read("My Rubric/method.toml");
+    assert!(file.contains("--method ./My Rubric ...") && file.contains("name = \"my-rubric\""), "{file}");
+    assert!(!file.contains("five-criteria"), "{file}");
+    let long = "a".repeat(80);
+    for (folder, reason) in [
+        ("My Rubric", "exists already"),
+        (&*long, "a name consists of 1 to 64 lower-case letters"),
+        ("Größe", "a method cannot be called `größe`: a name consists of"),
+        ("GEMBA_MQM", "`gemba-mqm` is a built-in method"),
+        ("mine.toml", "is that of a method's file"),
+    ] {
+        let (code, text) = said(small.tribunal(&["methods", "new", folder]));
+        assert!(code == 2 && text.contains(reason), "{text}");
+        assert!(text.contains("hint: choose another folder name"), "{text}");
+        assert!(folder == "My Rubric" || !small.at(folder).exists(), "{folder}");
+    }
 }
