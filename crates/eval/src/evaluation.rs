@@ -11,6 +11,7 @@ use crate::{
     input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
+        method::Output,
         method_file::MethodFile,
         registry::{self, Signed},
     },
@@ -370,7 +371,8 @@ const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-i
 /// Warning before a small model generates verdicts; `None` where the size is unknown.
 fn too_small(built: &Built, models: &Models) -> Option<String> {
     let card = hub::find(&models.model.name).ok()?;
-    registry::writes(&built.method()).then(|| small_writer(built.method().name, &card)).flatten()
+    let method = built.method();
+    if method.output == Output::Text { small_writer(method.name, &card) } else { None }
 }
 
 /// Warning with the measured results of a generative method with this model, where the model is small.

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Panel, Preset, Protocol, Provenance, Verdict,
+    method::Output,
     prompt::{File, Prompts},
     reading::strip,
     reward::{HeadOptions, OUTPUTS, SCORE, SIGMOID, score_each},
@@ -45,6 +46,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Strict],
     options: &[ReferenceOption::CHOICES[0], HeadOptions::CHOICES[0]],
     common: &[],
+    output: Output::Head,
     ..Method::with(build)
 };
 

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{
     Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    method::Output,
     prompt::{File, Prompts},
     scale::{Scale, Unit},
     setup::{self, GivenOptions, Settings, options},
@@ -35,6 +36,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Strict],
     options: RewardOptions::CHOICES,
     common: &[],
+    output: Output::Head,
     ..Method::with(build)
 };
 
