@@ -14,6 +14,7 @@ use crate::{
         method::Output,
         method_file::MethodFile,
         registry::{self, Signed},
+        setup,
     },
     llm::CancellationToken,
     models::{Models, adapter, heads},
@@ -142,10 +143,17 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
 /// The judge of a specification, for any input with or without references.
 fn unchecked(spec: &Spec, has_references: bool) -> Result<Built> {
     let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-    let built = tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?;
+    Ok(build(&spec.judge.method, &Settings { has_references, ..settings })?)
+}
+
+/// The judge of a request, in preset `code` the authors' program.
+///
+/// # Errors
+/// Those of [`tribunal_replication::build`]; a method in a file whose form of answers cannot be enforced.
+pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> {
+    let built = tribunal_replication::build(request, settings)?;
     if let Some(form) = built.method_file().and_then(MethodFile::form) {
-        grammar::shortest(&form)
-            .map_err(|error| judges::setup::Error::Conflict(format!("`{}`: {error}", spec.judge.method)))?;
+        grammar::shortest(&form).map_err(|e| setup::Error::Conflict(format!("`{request}`: {e}")))?;
     }
     Ok(built)
 }
