@@ -82,8 +82,11 @@ fn a_question_to_a_score_head_prints_its_outputs() {
     let (_, plain) = ask(&[]);
     assert_eq!(plain.lines().next().unwrap().parse::<f64>().ok(), scores[0].as_f64());
     std::fs::write(small.at("answer.txt"), "yes").unwrap();
-    let (code, text) = ask(&["--continuation", "answer.txt"]);
-    assert!(code == 2 && text.contains("has a score head and answers no question"), "{text}");
+    for (option, value) in [("--continuation", "answer.txt"), ("--form", "choice=answer.txt")] {
+        let (code, text) = ask(&[option, value]);
+        assert!(code == 2 && text.contains("has a score head and answers no question"), "{text}");
+        assert!(text.contains(&format!("without `{option}`, its scores are printed")), "{text}");
+    }
 }
 
 #[test]
