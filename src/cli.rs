@@ -175,10 +175,14 @@ fn is_stopped(error: &anyhow::Error) -> bool {
     })
 }
 
-/// A command line with the options of the user's file and variables.
+/// A command line with the options of the user's file and variables, which help and version do not need.
 fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec<OsString>, config::Error> {
     let variable = |name: &str| std::env::var(name).ok();
     let argv = with_hyphens(argv);
+    let mut options = argv.iter().skip(1).take_while(|arg| *arg != "--");
+    if options.any(|arg| ["-h", "--help", ALL, "-V", "--version"].iter().any(|help| arg == help)) {
+        return Ok(argv);
+    }
     let cli = Cli::command();
     let names: Vec<String> = std::env::vars_os()
         .filter(|(_, value)| !value.is_empty())
