@@ -33,11 +33,9 @@ pub use written::check_name;
 /// The file in a method's folder.
 pub const FILE: &str = "method.toml";
 
-/// The field of the signature with the hash of a method's files; built-in methods do not have it.
-pub const FIELD: &str = "method-file";
-
-/// The field of the signature with the scale of a method in a file.
-const SCALE: &str = "scale";
+/// The field of the signature with the scale of a method in a file; built-in methods do not have it. The hash
+/// of its files is that of its prompts.
+pub const FIELD: &str = "scale";
 
 /// Maximum size of a file. Unit: bytes.
 const MAX_BYTES: u64 = 256 << 10;
@@ -112,8 +110,7 @@ pub fn request(request: &str) -> Option<(&Path, &str)> {
 /// A method in a file as a run's signature describes it; `None` for other signatures.
 #[must_use]
 pub fn signed(signature: &Signature) -> Option<Method<'_>> {
-    let (name, scale) = (signature.get("method")?, signature.get(SCALE)?);
-    signature.get(FIELD)?;
+    let (name, scale) = (signature.get("method")?, signature.get(FIELD)?);
     Some(described(name, Scale::signed_as(scale)?, signature.get("weights")))
 }
 
@@ -185,12 +182,6 @@ impl MethodFile {
         }
     }
 
-    /// The first eight hexadecimal digits of the SHA-256 of its files.
-    #[must_use]
-    pub fn hash(&self) -> String {
-        prompt::hash(self.files.iter().flat_map(|file| [&*file.name, &file.text]))
-    }
-
     /// The judge with these settings and options.
     ///
     /// # Errors
@@ -207,7 +198,7 @@ impl MethodFile {
         let prompts = Prompts::from_files(self.files.clone(), settings)?;
         let mut judge: Judge =
             SingleQuestion::with_prompts(&self.method(), question, prompts, settings)?.into();
-        judge.provenance = judge.provenance.with(FIELD, self.hash()).with(SCALE, self.scale.signature());
+        judge.provenance = judge.provenance.with(FIELD, self.scale.signature());
         Ok(judge)
     }
 

@@ -71,7 +71,7 @@ fn a_method_is_read_from_its_file_or_its_folder() {
     let folder = Folder::new(&[]);
     let method = folder.read().unwrap();
     let of_file = MethodFile::read(&folder.0.path().join(FILE)).unwrap();
-    assert_eq!(of_file.hash(), method.hash());
+    assert_eq!(of_file.files(), method.files());
     let described = method.method();
     assert_eq!((described.name, described.weights), ("mine", Some("10/4/0.5")));
     assert_eq!(described.scale.to_string(), "-10 to 0, higher is better; raw scores without the minus");
@@ -80,9 +80,9 @@ fn a_method_is_read_from_its_file_or_its_folder() {
     assert_eq!(names, [FILE, "question.j2", "answer.json"]);
     // Other files of the folder do not count.
     fs::write(folder.0.path().join("notes.txt"), "x").unwrap();
-    assert_eq!(folder.read().unwrap().hash(), method.hash());
+    assert_eq!(folder.read().unwrap().files(), method.files());
     fs::write(folder.0.path().join("question.j2"), "{{ source }}").unwrap();
-    assert_ne!(folder.read().unwrap().hash(), method.hash());
+    assert_ne!(folder.read().unwrap().files(), method.files());
     for condition in ["reference", "reference is not none", "reference is none %}none{% else"] {
         let text = format!("{{% if {condition} %}}Reference: {{{{ reference }}}}{{% endif %}}");
         let method = Folder::new(&[("{{ target }}", &text)]).read().unwrap();
