@@ -145,7 +145,6 @@ impl Protocol for Remedy {
 
 impl Remedy {
     fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
-        let missing = || Error::Failed("the segment has no reference translation to show".into());
         let reference = segment.reference.as_deref().map(strip);
         let name = |lang: &Lang| {
             let unknown =
@@ -156,7 +155,11 @@ impl Remedy {
             source_lang: name(&segment.src_lang)?,
             target_lang: name(&segment.tgt_lang)?,
             source: strip(&segment.source),
-            reference: if self.shows_reference { Some(reference.ok_or_else(missing)?) } else { None },
+            reference: if self.shows_reference {
+                Some(reference.ok_or_else(Error::no_reference)?)
+            } else {
+                None
+            },
         };
         let chat =
             Chat::new().user(self.prompts.render(PROMPT, query)?).assistant(strip(&segment.hypothesis));
