@@ -180,7 +180,9 @@ fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec
     let variable = |name: &str| std::env::var(name).ok();
     let argv = with_hyphens(argv);
     let mut options = argv.iter().skip(1).take_while(|arg| *arg != "--");
-    if options.any(|arg| ["-h", "--help", ALL, "-V", "--version"].iter().any(|help| arg == help)) {
+    if options
+        .any(|arg| arg.to_str().is_some_and(|arg| ["-h", "--help", ALL, "-V", "--version"].contains(&arg)))
+    {
         return Ok(argv);
     }
     let cli = Cli::command();
