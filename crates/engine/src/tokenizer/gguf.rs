@@ -180,9 +180,7 @@ fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
     let (pre, normalizer) = pre_tokenizer(&vocab.pre)?;
     let model = BPE::builder()
         .vocab_and_merges(vocab.vocabulary(), merges)
-        .ignore_merges(
-            is_llama3(&vocab.pre) || matches!(&*vocab.pre, "glm4" | "tekken" | "gpt-4o" | "smaug-bpe"),
-        )
+        .ignore_merges(is_llama3(&vocab.pre) || matches!(&*vocab.pre, "glm4" | "tekken" | "gpt-4o"))
         .build()
         .map_err(|e| Error::Vocabulary(e.to_string()))?;
     let mut data = Tokenizer::new(model);
@@ -196,8 +194,9 @@ fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
     Ok((data, bytes.collect()))
 }
 
+/// Llama 3's, or SmolLM3's, which has no token at the beginning.
 fn is_llama3(pre: &str) -> bool {
-    matches!(pre, "llama-bpe" | "llama3" | "llama-v3")
+    matches!(pre, "llama-bpe" | "llama3" | "llama-v3" | "smaug-bpe")
 }
 
 /// The pre-tokenizer and normalizer in the `tokenizer.json` of models with this name.
@@ -221,7 +220,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
         "command-r" => Ok((gpt2_by_digit.into(), Some(NFC.into()))),
         "qwen2" | "deepseek-r1-qwen" => Ok((split(QWEN2)?, Some(NFC.into()))),
         "qwen35" => Ok((split(QWEN35)?, Some(NFC.into()))),
-        "glm4" | "chatglm-bpe" | "dbrx" | "smaug-bpe" => Ok((split(LLAMA3)?, None)),
+        "glm4" | "chatglm-bpe" | "dbrx" => Ok((split(LLAMA3)?, None)),
         "tekken" => Ok((split(TEKKEN)?, None)),
         "gpt-4o" => Ok((split(O200K)?, None)),
         "hunyuan" => Ok((split(QWEN2)?, None)),
