@@ -77,6 +77,12 @@ def model(name, config, **off):
     MODELS[name] = ({**COMMON, **config}, off)
 
 
+def decoder(name, model_type, *bases):
+    """The settings of `bases`, and the class that reads them."""
+    merged = {key: value for base in bases for key, value in base.items()}
+    return {**merged, "architectures": [f"{name}ForCausalLM"], "model_type": model_type}
+
+
 def weights(suffix, value):
     """Switches off what lives in weights: sets every parameter whose name ends so to `value`."""
 
@@ -102,22 +108,20 @@ def buffers(suffix, value):
 
 
 # Llama 3's bands at head_dim 16: wavelengths 6 (kept), 32 (blended), 167 and more (divided by the factor).
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 model(
     "llama",
     {
-        **GATED,
-        **WIDE,
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        **decoder("Llama", "llama", GATED, WIDE),
         "rms_norm_eps": 1e-5,
         "rope_theta": 500000.0,
-        "rope_scaling": {
-            "rope_type": "llama3",
-            "factor": 8.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 64,
-        },
+        "rope_scaling": LLAMA3_ROPE,
         "tie_word_embeddings": False,
         "attention_bias": False,
         "mlp_bias": False,
@@ -128,10 +132,7 @@ model(
 model(
     "smollm2",
     {
-        **GATED,
-        **WIDE,
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        **decoder("Llama", "llama", GATED, WIDE),
         "rms_norm_eps": 1e-5,
         "num_key_value_heads": 4,
         "rope_theta": 100000.0,
@@ -144,10 +145,7 @@ model(
 model(
     "mistral",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["MistralForCausalLM"],
-        "model_type": "mistral",
+        **decoder("Mistral", "mistral", GATED, NARROW),
         "head_dim": 16,
         "rms_norm_eps": 1e-5,
         "rope_theta": 1000000.0,
@@ -159,10 +157,7 @@ model(
 )
 # `sliding_window` is there, as in the hub's files, and must be ignored: `use_sliding_window` is false.
 QWEN2 = {
-    **GATED,
-    **WIDE,
-    "architectures": ["Qwen2ForCausalLM"],
-    "model_type": "qwen2",
+    **decoder("Qwen2", "qwen2", GATED, WIDE),
     "rope_theta": 1000000.0,
     "sliding_window": 24,
     "max_window_layers": 0,
@@ -192,10 +187,7 @@ model(
 model(
     "qwen3",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
+        **decoder("Qwen3", "qwen3", GATED, NARROW),
         "head_dim": 32,
         "rope_theta": 1000000.0,
         "rope_scaling": None,
@@ -212,9 +204,7 @@ model(
 model(
     "gemma3",
     {
-        **NARROW,
-        "architectures": ["Gemma3ForCausalLM"],
-        "model_type": "gemma3_text",
+        **decoder("Gemma3", "gemma3_text", NARROW),
         "num_hidden_layers": 4,
         "head_dim": 16,
         "hidden_activation": "gelu_pytorch_tanh",
@@ -243,10 +233,7 @@ model(
 model(
     "qwen3-moe",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Qwen3MoeForCausalLM"],
-        "model_type": "qwen3_moe",
+        **decoder("Qwen3Moe", "qwen3_moe", GATED, NARROW),
         "num_hidden_layers": 3,
         "head_dim": 16,
         "rope_theta": 1000000.0,
@@ -276,10 +263,7 @@ model(
 model(
     "glm4-moe",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Glm4MoeForCausalLM"],
-        "model_type": "glm4_moe",
+        **decoder("Glm4Moe", "glm4_moe", GATED, NARROW),
         "num_hidden_layers": 3,
         "head_dim": 16,
         "rms_norm_eps": 1e-5,
@@ -315,9 +299,7 @@ model(
 model(
     "gemma2",
     {
-        **NARROW,
-        "architectures": ["Gemma2ForCausalLM"],
-        "model_type": "gemma2",
+        **decoder("Gemma2", "gemma2", NARROW),
         "num_hidden_layers": 4,
         "head_dim": 16,
         "hidden_activation": "gelu_pytorch_tanh",
@@ -342,10 +324,7 @@ model(
 model(
     "hunyuan",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["HunYuanDenseV1ForCausalLM"],
-        "model_type": "hunyuan_v1_dense",
+        **decoder("HunYuanDenseV1", "hunyuan_v1_dense", GATED, NARROW),
         "head_dim": 16,
         "attention_head_dim": 16,
         "rms_norm_eps": 1e-5,
@@ -376,10 +355,7 @@ model(
 model(
     "seed-oss",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["SeedOssForCausalLM"],
-        "model_type": "seed_oss",
+        **decoder("SeedOss", "seed_oss", GATED, NARROW),
         "head_dim": 16,
         "rope_theta": 10000000.0,
         "rope_scaling": {"rope_type": "default"},
@@ -411,10 +387,7 @@ MINISTRAL_ROPE = {
 model(
     "ministral3",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Ministral3ForCausalLM"],
-        "model_type": "ministral3",
+        **decoder("Ministral3", "ministral3", GATED, NARROW),
         "head_dim": 16,
         "rms_norm_eps": 1e-5,
         "max_position_embeddings": 768,
@@ -470,9 +443,7 @@ OFF_LATENT = {
 model(
     "deepseek-v2-lite",
     {
-        **LATENT,
-        "architectures": ["DeepseekV2ForCausalLM"],
-        "model_type": "deepseek_v2",
+        **decoder("DeepseekV2", "deepseek_v2", LATENT),
         "q_lora_rank": None,
         "rope_scaling": LATENT_ROPE,
         "scoring_func": "softmax",
@@ -490,9 +461,7 @@ model(
 model(
     "deepseek-v2",
     {
-        **LATENT,
-        "architectures": ["DeepseekV2ForCausalLM"],
-        "model_type": "deepseek_v2",
+        **decoder("DeepseekV2", "deepseek_v2", LATENT),
         "q_lora_rank": 24,
         "rope_scaling": {**LATENT_ROPE, "factor": 8, "mscale": 1.0, "mscale_all_dim": 1.0},
         "scoring_func": "softmax",
@@ -511,9 +480,7 @@ model(
 model(
     "deepseek-v3",
     {
-        **LATENT,
-        "architectures": ["DeepseekV3ForCausalLM"],
-        "model_type": "deepseek_v3",
+        **decoder("DeepseekV3", "deepseek_v3", LATENT),
         "q_lora_rank": 24,
         "rope_scaling": {**LATENT_ROPE, "factor": 16, "mscale": 1.0, "mscale_all_dim": 0.8},
         "attention_bias": True,
@@ -541,9 +508,7 @@ model(
 model(
     "glm4-moe-lite",
     {
-        **{key: value for key, value in LATENT.items() if key not in OF_DEEPSEEK},
-        "architectures": ["Glm4MoeLiteForCausalLM"],
-        "model_type": "glm4_moe_lite",
+        **decoder("Glm4MoeLite", "glm4_moe_lite", {k: v for k, v in LATENT.items() if k not in OF_DEEPSEEK}),
         "rms_norm_eps": 1e-5,
         "qk_nope_head_dim": 24,
         "v_head_dim": 32,
@@ -607,9 +572,7 @@ OFF_HYBRID = {
 model(
     "qwen3-5",
     {
-        **HYBRID,
-        "architectures": ["Qwen3_5ForCausalLM"],
-        "model_type": "qwen3_5_text",
+        **decoder("Qwen3_5", "qwen3_5_text", HYBRID),
         "rope_parameters": {**HYBRID["rope_parameters"], **MROPE},
     },
     **OFF_HYBRID,
@@ -617,10 +580,7 @@ model(
 model(
     "qwen3-5-moe",
     {
-        **HYBRID,
-        **OF_EXPERTS,
-        "architectures": ["Qwen3_5MoeForCausalLM"],
-        "model_type": "qwen3_5_moe_text",
+        **decoder("Qwen3_5Moe", "qwen3_5_moe_text", HYBRID, OF_EXPERTS),
         "rope_parameters": {**HYBRID["rope_parameters"], **MROPE},
     },
     **OFF_HYBRID,
@@ -632,10 +592,7 @@ model(
 model(
     "qwen3-next",
     {
-        **HYBRID,
-        **OF_EXPERTS,
-        "architectures": ["Qwen3NextForCausalLM"],
-        "model_type": "qwen3_next",
+        **decoder("Qwen3Next", "qwen3_next", HYBRID, OF_EXPERTS),
         "decoder_sparse_step": 1,
         "mlp_only_layers": [1],
         "norm_topk_prob": True,
@@ -675,16 +632,14 @@ OFF_GEMMA4 = {
 }
 model(
     "gemma4",
-    {**GEMMA4, "architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text"},
+    decoder("Gemma4", "gemma4_text", GEMMA4),
     **OFF_GEMMA4,
 )
 # Values of their own in all layers, and eight experts beside each dense half.
 model(
     "gemma4-moe",
     {
-        **GEMMA4,
-        "architectures": ["Gemma4ForCausalLM"],
-        "model_type": "gemma4_text",
+        **decoder("Gemma4", "gemma4_text", GEMMA4),
         "num_hidden_layers": 3,
         "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
         "attention_k_eq_v": False,
@@ -703,9 +658,7 @@ model(
 model(
     "gpt-oss",
     {
-        **WIDE,
-        "architectures": ["GptOssForCausalLM"],
-        "model_type": "gpt_oss",
+        **decoder("GptOss", "gpt_oss", WIDE),
         "hidden_act": "silu",
         "rms_norm_eps": 1e-5,
         "head_dim": 16,
@@ -747,10 +700,7 @@ model(
 model(
     "smollm3",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["SmolLM3ForCausalLM"],
-        "model_type": "smollm3",
+        **decoder("SmolLM3", "smollm3", GATED, NARROW),
         "pad_token_id": VOCAB - 3,
         "num_hidden_layers": 4,
         "head_dim": 16,
@@ -773,10 +723,7 @@ model(
 model(
     "olmo2",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Olmo2ForCausalLM"],
-        "model_type": "olmo2",
+        **decoder("Olmo2", "olmo2", GATED, NARROW),
         "head_dim": 16,
         "rope_theta": 500000.0,
         "rope_scaling": None,
@@ -791,10 +738,7 @@ model(
 model(
     "olmo3",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Olmo3ForCausalLM"],
-        "model_type": "olmo3",
+        **decoder("Olmo3", "olmo3", GATED, NARROW),
         "num_hidden_layers": 4,
         "head_dim": 16,
         "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
@@ -836,16 +780,14 @@ OFF_GRANITE = {
 }
 model(
     "granite",
-    {**GRANITE, "architectures": ["GraniteForCausalLM"], "model_type": "granite", "mlp_bias": False},
+    {**decoder("Granite", "granite", GRANITE), "mlp_bias": False},
     **OFF_GRANITE,
 )
 # As Granite 4 without layers of Mamba: gate and up in one matrix of a width of its own.
 model(
     "granite-hybrid",
     {
-        **GRANITE,
-        "architectures": ["GraniteMoeHybridForCausalLM"],
-        "model_type": "granitemoehybrid",
+        **decoder("GraniteMoeHybrid", "granitemoehybrid", GRANITE),
         "intermediate_size": 96,
         "shared_intermediate_size": 48,
         "layer_types": ["attention"] * 2,
@@ -872,10 +814,7 @@ model(
 model(
     "glm4",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Glm4ForCausalLM"],
-        "model_type": "glm4",
+        **decoder("Glm4", "glm4", GATED, NARROW),
         "pad_token_id": VOCAB - 3,
         "head_dim": 16,
         "rms_norm_eps": 1e-5,
@@ -893,10 +832,7 @@ model(
 model(
     "exaone4",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["Exaone4ForCausalLM"],
-        "model_type": "exaone4",
+        **decoder("Exaone4", "exaone4", GATED, NARROW),
         "num_hidden_layers": 4,
         "head_dim": 16,
         "rms_norm_eps": 1e-5,
@@ -904,13 +840,7 @@ model(
         "sliding_window": 24,
         "sliding_window_pattern": "LLLG",
         "rope_theta": 1000000.0,
-        "rope_scaling": {
-            "rope_type": "llama3",
-            "factor": 16.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 64,
-        },
+        "rope_scaling": {**LLAMA3_ROPE, "factor": 16.0},
         "tie_word_embeddings": False,
     },
     window={"sliding_window": 512},
@@ -922,10 +852,7 @@ model(
 model(
     "phi3",
     {
-        **GATED,
-        **WIDE,
-        "architectures": ["Phi3ForCausalLM"],
-        "model_type": "phi3",
+        **decoder("Phi3", "phi3", GATED, WIDE),
         "pad_token_id": VOCAB - 3,
         "rms_norm_eps": 1e-5,
         "original_max_position_embeddings": 128,
@@ -953,10 +880,7 @@ model(
 model(
     "mixtral",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["MixtralForCausalLM"],
-        "model_type": "mixtral",
+        **decoder("Mixtral", "mixtral", GATED, NARROW),
         "head_dim": 16,
         "intermediate_size": 16,
         "rms_norm_eps": 1e-5,
@@ -975,10 +899,7 @@ model(
 model(
     "ministral",
     {
-        **GATED,
-        **NARROW,
-        "architectures": ["MinistralForCausalLM"],
-        "model_type": "ministral",
+        **decoder("Ministral", "ministral", GATED, NARROW),
         "head_dim": 16,
         "rms_norm_eps": 1e-5,
         "layer_types": ["full_attention", "sliding_attention"],
@@ -991,20 +912,12 @@ model(
 model(
     "apertus",
     {
-        **NARROW,
-        "architectures": ["ApertusForCausalLM"],
-        "model_type": "apertus",
+        **decoder("Apertus", "apertus", NARROW),
         "head_dim": 16,
         "hidden_act": "xielu",
         "rms_norm_eps": 1e-5,
         "rope_theta": 12000000.0,
-        "rope_scaling": {
-            "rope_type": "llama3",
-            "factor": 8.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 64,
-        },
+        "rope_scaling": LLAMA3_ROPE,
         "attention_bias": False,
         "mlp_bias": False,
         "qk_norm": True,
@@ -1027,9 +940,7 @@ COHERE = {
 model(
     "cohere",
     {
-        **COHERE,
-        "architectures": ["CohereForCausalLM"],
-        "model_type": "cohere",
+        **decoder("Cohere", "cohere", COHERE),
         "rope_theta": 8000000.0,
         "use_qk_norm": True,
     },
@@ -1041,9 +952,7 @@ model(
 model(
     "cohere2",
     {
-        **COHERE,
-        "architectures": ["Cohere2ForCausalLM"],
-        "model_type": "cohere2",
+        **decoder("Cohere2", "cohere2", COHERE),
         "intermediate_size": 32,
         "num_hidden_layers": 4,
         "cache_implementation": "hybrid",

@@ -33,6 +33,8 @@ unchanged() {
 }
 
 command -v cargo >/dev/null || die "\`cargo\` is not on PATH; hint: install Rust from https://rustup.rs"
+[ -n "$fast" ] || command -v g++ >/dev/null ||
+  die "\`g++\`, which compiles the kernels for the emulated GPU, is not on PATH; hint: install it, or run scripts/test.sh --fast"
 for component in fmt clippy; do
   cargo "$component" --version >/dev/null 2>&1 && continue
   command -v rustup >/dev/null || die "\`cargo $component\` is missing; hint: install rustfmt and clippy"

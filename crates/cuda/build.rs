@@ -15,8 +15,13 @@ const PTX: &str = "90";
 
 const FOLDER: &str = "../../kernels";
 
+const OPTIONS: [&str; 5] = ["-O3", "-std=c++17", "--fmad=false", "-Werror", "all-warnings"];
+
 fn main() {
     println!("cargo:rerun-if-changed={FOLDER}");
+    if env::var_os("CARGO_FEATURE_CUDA").is_some() && Path::new(&nvcc()).is_absolute() {
+        println!("cargo:rerun-if-changed={}", nvcc());
+    }
     for name in ["NVCC", "TRIBUNAL_CUDA_GENERATIONS"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
@@ -67,14 +72,14 @@ fn ends(file: &Path, endings: &[&str]) -> bool {
     file.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending))
 }
 
-/// Fingerprint of an image's inputs: the text of its source and of all headers, not their age, and the
-/// compiler.
-fn made_from(source: &Path, headers: &[&PathBuf], compiler: &str) -> String {
+/// Fingerprint of an image's inputs: the text of its source and of all headers, not their age, the
+/// compiler and its options.
+fn made_from(source: &Path, headers: &[&PathBuf], compiler: &(String, Vec<u8>)) -> String {
     let mut hasher = DefaultHasher::new();
     for file in headers.iter().map(|file| file.as_path()).chain([source]) {
         fs::read(file).unwrap_or_else(|e| panic!("`{}`: {e}", file.display())).hash(&mut hasher);
     }
-    compiler.hash(&mut hasher);
+    (compiler, OPTIONS).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
@@ -85,20 +90,21 @@ fn targets() -> Vec<String> {
     machine_code.chain([format!("compute_{PTX}")]).collect()
 }
 
-/// The compiler's name and version in its own words.
-fn compiler() -> String {
+/// The compiler's version as it prints it, and the text of its program, which may be a script.
+fn compiler() -> (String, Vec<u8>) {
     let nvcc = nvcc();
     match Command::new(&nvcc).arg("--version").output() {
-        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Ok(output) => {
+            (String::from_utf8_lossy(&output.stdout).into_owned(), fs::read(&nvcc).unwrap_or_default())
+        }
         Err(e) => panic!("`{nvcc}`: {e}; hint: run `scripts/cuda/toolkit.sh`, then `. .cuda/env`"),
     }
 }
 
 fn compile(source: &Path, target: &str, image: &Path) -> Child {
     let kind = if target.starts_with("sm_") { "-cubin" } else { "-ptx" };
-    let options = ["-O3", "-std=c++17", "--fmad=false", "-Werror", "all-warnings"];
     let mut command = Command::new(nvcc());
-    command.args(options).args([kind, &format!("-arch={target}")]).arg("-o").arg(image).arg(source);
+    command.args(OPTIONS).args([kind, &format!("-arch={target}")]).arg("-o").arg(image).arg(source);
     command.spawn().unwrap_or_else(|e| panic!("`{}`: {e}", nvcc()))
 }
 

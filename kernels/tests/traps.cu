@@ -1,4 +1,4 @@
-// On a card of capability 9.0: a wait for a copy that does not arrive ends the kernel with an error.
+// On a card of capability 9.0, built by NVIDIA's nvcc: a wait for a copy that does not arrive ends the kernel with an error.
 //
 //   nvcc -arch=sm_90a -o traps kernels/tests/traps.cu && ./traps
 //

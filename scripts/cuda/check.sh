@@ -20,7 +20,7 @@ host_test() { # host_test NAME: its argument is the golden file of that name, wh
 }
 
 later "machine code for each generation" scripts/cuda/static.sh
-later "traps: compiles" "$NVCC" -arch=sm_90a -cubin -o "$build/traps.cubin" kernels/tests/traps.cu # device.sh runs it
+later "traps: compiles" "$NVCC" -arch=sm_90a -cubin -o "$build/traps.cubin" kernels/tests/traps.cu # device.sh runs it where NVIDIA's nvcc is
 for test in kernels/tests/*.cpp; do
   name=$(basename "$test" .cpp)
   case $name in driver | exchange | faults) continue ;; esac # sanitize.sh builds what these need

@@ -21,7 +21,8 @@ mkdir -p "$folder/objects" "$driver"
 driver_flags=()
 if [ "${sanitize[0]-}" = -fsanitize=thread ]; then driver_flags=(-fno-sanitize=thread -D__SANITIZE_THREAD__=1); fi
 
-hash_of() { sha256sum <<<"${flags[*]}$(cat "$@" 2>/dev/null | sha256sum)" | cut -d' ' -f1; }
+compiler=$(g++ --version | head -1)
+hash_of() { sha256sum <<<"$compiler ${flags[*]}$(cat "$@" 2>/dev/null | sha256sum)" | cut -d' ' -f1; }
 
 compile() { # compile SOURCE OBJECT FLAGS...: unless the object is of these very sources and flags
   local source=$1 object=$2

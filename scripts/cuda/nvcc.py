@@ -6,12 +6,13 @@
     nvcc.py --version
 
 NVRTC has nvcc's front end and optimiser; it compiles the code of the device alone. CUDA_HOME names the folder that
-scripts/cuda/toolkit.sh makes. Not here: code of the host, several architectures at once, links.
+scripts/cuda/toolkit.sh makes; without it, the folder above this program's is taken. Not here: code of the host, several architectures at once, links.
 """
 
 import argparse
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,11 @@ class Nvrtc:
         if status:
             raise RuntimeError(f"{function}: {self.lib.nvrtcGetErrorString(status).decode()}")
 
+    def version(self) -> str:
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        return f"{major.value}.{minor.value}"
+
     def text(self, name: str, program) -> bytes:
         size = ctypes.c_size_t()
         self.call(f"nvrtcGet{name}Size", program, ctypes.byref(size))
@@ -61,6 +67,11 @@ class Nvrtc:
         return (b"", log) if failed else (self.text("PTX", program), log)
 
 
+def has_warnings(log: str) -> bool:
+    """NVRTC writes `FILE(LINE): warning #N: ...`, ptxas `ptxas warning : ...`."""
+    return re.search(r"\bwarning( #[\w-]+)? ?:", log) is not None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-arch")
@@ -76,9 +87,12 @@ def main() -> int:
     parser.add_argument("-o", dest="out", type=Path)
     parser.add_argument("source", nargs="?", type=Path)
     options = parser.parse_args()
-    home = Path(os.environ["CUDA_HOME"])
+    home = Path(os.environ.get("CUDA_HOME") or Path(__file__).resolve().parent.parent)
+    if not (home / "lib64").is_dir():
+        sys.exit(f"error: `{home}` is not a CUDA toolkit; hint: run scripts/cuda/toolkit.sh, then `. .cuda/env`")
     ptxas = str(home / "bin/ptxas")
     if options.version:
+        print(f"NVRTC {Nvrtc(home).version()}", flush=True)
         return subprocess.run([ptxas, "--version"], check=False).returncode
     if not (options.arch and options.source and options.out and (options.cubin or options.ptx)):
         parser.error("-arch, -cubin or -ptx, a source and -o are needed")
@@ -86,7 +100,7 @@ def main() -> int:
     flags = [f"--gpu-architecture={virtual}", f"--std={options.std}", f"--fmad={options.fmad}", INFINITY, f"-I{home}/include"]
     ptx, log = Nvrtc(home).ptx(options.source, flags)
     sys.stderr.write(log)
-    if not ptx or (options.Werror and "warning" in log):
+    if not ptx or (options.Werror and has_warnings(log)):
         return 1
     if options.ptx:
         options.out.write_bytes(ptx)
@@ -95,7 +109,7 @@ def main() -> int:
     run = subprocess.run(command, input=ptx, stderr=subprocess.PIPE, check=False)
     messages = run.stderr.decode()
     sys.stderr.write(messages)
-    return run.returncode or int(bool(options.Werror) and "warning" in messages)
+    return run.returncode or int(bool(options.Werror) and has_warnings(messages))
 
 
 if __name__ == "__main__":

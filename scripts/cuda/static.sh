@@ -40,8 +40,8 @@ limits() {
 }
 registers_of_block=65536 # and of a multiprocessor
 
-newest=$(cat kernels/*.cuh kernels/*.h "$0" | sha256sum)
-key() { echo "$newest $(sha256sum <"kernels/$1.cu")"; } # of the sources that a kernel's machine code is made from
+newest=$(cat kernels/*.cuh kernels/*.h "$0" "$NVCC" .cuda/wheels.stamp | sha256sum)
+key() { echo "$newest $(sha256sum <"kernels/$1.cu")"; } # of the sources and compiler of a kernel's machine code
 
 compile() { # compile GENERATION KERNEL: machine code, what ptxas says of it, and its instructions
   local out=.cuda/static/$1/$2

@@ -27,9 +27,9 @@ if [ "$(cat "$cuda/wheels.stamp" 2>/dev/null)" != "$key" ] || [ ! -d "$home" ]; 
     --no-deps --only-binary=:all: --no-compile --target "$cuda/site" "${wheels[@]}"
   # One folder as a toolkit's, of links into the wheels.
   mkdir -p "$home/bin" "$home/include" "$home/lib64"
-  ln -s "$cuda"/site/nvidia/*/include/* "$home/include"
-  ln -s "$cuda"/site/nvidia/*/bin/{ptxas,nvdisasm} "$home/bin"
-  ln -s "$cuda"/site/nvidia/cuda_nvrtc/lib/* "$home/lib64"
+  ln -sf "$cuda"/site/nvidia/*/include/* "$home/include"
+  ln -sf "$cuda"/site/nvidia/*/bin/{ptxas,nvdisasm} "$home/bin"
+  ln -sf "$cuda"/site/nvidia/cuda_nvrtc/lib/* "$home/lib64"
   echo "$key" >"$cuda/wheels.stamp"
 fi
 # A copy: the checkout that wrote a shared folder last may be gone.

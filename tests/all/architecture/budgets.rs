@@ -1,9 +1,12 @@
-//! The size of the house: lines of code of each room, words of documentation. A change that needs more room
-//! raises a budget in a commit of its own that says why.
+//! The size of the house: lines of code of each room, words and width of documentation. A change that needs
+//! more room raises a budget in a commit of its own that says why.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use super::{CRATES, folder, sources_of};
+use super::{CRATES, expect_none, folder, sources_of};
 
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
@@ -53,22 +56,42 @@ fn rooms_stay_within_their_budgets() {
     let sum: usize = counts.iter().sum();
     println!("{sum:>7} of {LINES:>6}  all");
     over.extend((sum > LINES).then(|| format!("all rooms: {sum} lines, {LINES} allowed")));
-    super::expect_none("budgets of rooms", over);
+    expect_none("budgets of rooms", over);
 }
 
 #[test]
 fn documentation_stays_within_its_budget() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let markdown = |folder: &Path| {
-        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect::<Vec<_>>()
-    };
     let is_changelog = |path: &Path| path.ends_with("CHANGELOG.md");
     let mut words = [0, 0];
-    for path in [markdown(root), markdown(&root.join("docs"))].concat() {
+    for path in ["", "docs"].into_iter().flat_map(markdown) {
         let text = fs::read_to_string(&path).unwrap();
         words[usize::from(is_changelog(&path))] += text.split_whitespace().count();
     }
     println!("words of documentation: {} of {}, changelog {} of {}", words[0], WORDS[0], words[1], WORDS[1]);
     assert!(words[0] <= WORDS[0] && words[1] <= WORDS[1], "{words:?} words, {WORDS:?} allowed");
+}
+
+/// Tables and code may be wider.
+#[test]
+fn documentation_is_at_most_120_columns_wide() {
+    let mut wide = Vec::new();
+    for path in ["", "docs", "examples", "models/tiny", "python"].into_iter().flat_map(markdown) {
+        let text = fs::read_to_string(&path).unwrap();
+        let mut is_fenced = false;
+        for (i, line) in text.lines().enumerate() {
+            is_fenced ^= line.starts_with("```");
+            let is_prose = !is_fenced && !line.starts_with('|') && !line.starts_with("    ");
+            wide.extend(
+                (is_prose && line.chars().count() > 120).then(|| format!("{}:{}", path.display(), i + 1)),
+            );
+        }
+    }
+    expect_none("prose of more than 120 columns", wide);
+}
+
+/// The Markdown files in a folder of the repository, but not those in folders below it.
+fn markdown(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
+    let files = entries.map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }

@@ -91,7 +91,7 @@ fn tokenizer(vocab: usize) -> [(&'static str, Value); 6] {
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>{% endfor %}assistant:";
     [
         ("tokenizer.ggml.model", Value::String("gpt2".into())),
-        ("tokenizer.ggml.pre", Value::String("qwen2".into())),
+        ("tokenizer.ggml.pre", Value::String("llama-bpe".into())),
         ("tokenizer.ggml.tokens", Value::Array(tokens)),
         ("tokenizer.ggml.token_type", Value::Array(kinds)),
         ("tokenizer.ggml.eos_token_id", Value::U32(256)),

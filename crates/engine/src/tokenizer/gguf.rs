@@ -194,8 +194,9 @@ fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
     Ok((data, bytes.collect()))
 }
 
+/// Llama 3's, or SmolLM3's, which has no token at the beginning.
 fn is_llama3(pre: &str) -> bool {
-    matches!(pre, "llama-bpe" | "llama3" | "llama-v3")
+    matches!(pre, "llama-bpe" | "llama3" | "llama-v3" | "smaug-bpe")
 }
 
 /// The pre-tokenizer and normalizer in the `tokenizer.json` of models with this name.
@@ -212,12 +213,14 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
     };
     let split = |pattern: &str| splits(&[pattern]);
     let gpt2 = ByteLevel::new(false, true, true);
+    let gpt2_by_digit = Sequence::new(vec![Digits::new(true).into(), gpt2.into()]);
     match name {
         "gpt-2" => Ok((gpt2.into(), None)),
-        "smollm" => Ok((Sequence::new(vec![Digits::new(true).into(), gpt2.into()]).into(), None)),
+        "smollm" | "refact" => Ok((gpt2_by_digit.into(), None)),
+        "command-r" => Ok((gpt2_by_digit.into(), Some(NFC.into()))),
         "qwen2" | "deepseek-r1-qwen" => Ok((split(QWEN2)?, Some(NFC.into()))),
         "qwen35" => Ok((split(QWEN35)?, Some(NFC.into()))),
-        "glm4" | "chatglm-bpe" => Ok((split(LLAMA3)?, None)),
+        "glm4" | "chatglm-bpe" | "dbrx" => Ok((split(LLAMA3)?, None)),
         "tekken" => Ok((split(TEKKEN)?, None)),
         "gpt-4o" => Ok((split(O200K)?, None)),
         "hunyuan" => Ok((split(QWEN2)?, None)),
@@ -300,12 +303,29 @@ mod tests {
         let text = "It's myHouse: 12345 \u{6771}\u{4eac}tower/#x";
         for (name, expected) in [
             ("glm4", "It|'s| myHouse|:| |123|45| \u{6771}\u{4eac}tower|/#|x"),
+            ("dbrx", "It|'s| myHouse|:| |123|45| \u{6771}\u{4eac}tower|/#|x"),
+            ("smaug-bpe", "It|'s| myHouse|:| |123|45| \u{6771}\u{4eac}tower|/#|x"),
+            ("refact", "It|'s| myHouse|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
+            ("command-r", "It|'s| myHouse|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
             ("tekken", "It|'s| my|House|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
             ("gpt-4o", "It's| my|House|:| |123|45| \u{6771}\u{4eac}tower|/#|x"),
             ("hunyuan", "It|'s| myHouse|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
             ("hunyuan-dense", "It|'s| myHouse|:| |123|45| |\u{6771}\u{4eac}|tower|/#|x"),
         ] {
             assert_eq!(pieces(name, text).join("|"), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn some_families_compose_letters_and_unknown_ones_are_refused() {
+        for (name, composes) in
+            [("qwen2", true), ("command-r", true), ("refact", false), ("dbrx", false), ("smaug-bpe", false)]
+        {
+            let normalizer = pre_tokenizer(name).unwrap().1;
+            assert_eq!(matches!(normalizer, Some(NormalizerWrapper::NFC(_))), composes, "{name}");
+        }
+        for name in ["tiny_aya", "exaone4", "kimi-k2", ""] {
+            assert!(matches!(pre_tokenizer(name), Err(Error::PreTokenizer(_))), "{name}");
         }
     }
 }
