@@ -172,7 +172,7 @@ impl Number {
         }
     }
 
-    /// [`Number::of_value`] of a text, else of what is left without brackets, quotes and a full stop around it.
+    /// [`Number::of_value`] of a text, or of it without brackets, quotes and a full stop around it.
     fn of_text(&self, text: &str) -> Result<Option<f64>, String> {
         let is_around = |c: char| c.is_whitespace() || "\"'`*“”[]()".contains(c);
         let bare = text.trim_matches(is_around);

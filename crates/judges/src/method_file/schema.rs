@@ -124,11 +124,12 @@ impl<'s> Schema<'s> {
     }
 }
 
-/// Checks that a field's schema allows one of these types. One without `type` allows any.
+/// Checks that a field's schema allows one of these types. One without `type` allows those of the values that
+/// it lists, or any.
 fn check_type(schema: &Value, name: &str, types: &[&str]) -> Result<(), String> {
     let is_one = |found: &Value| found.as_str().is_some_and(|found| types.contains(&found));
     let is_allowed = match schema.get("type") {
-        None => true,
+        None => types != WORDS || listed(schema).next().is_none() || listed(schema).any(Value::is_string),
         Some(Value::Array(names)) => names.iter().any(is_one),
         Some(name) => is_one(name),
     };
@@ -168,8 +169,7 @@ mod tests {
     use super::*;
     use crate::mqm::Severity;
 
-    #[test]
-    fn schemas_without_the_fields_that_are_read() {
+    fn fields() -> Fields {
         let entry = json!({"properties": {
             "span": {"substringOf": "translation"}, "type": {}, "severity": {"enum": ["high", "minor"]}
         }});
@@ -186,9 +186,13 @@ mod tests {
         let places = Places::Mean(vec![(FieldPath("score".into()), 1.0)]);
         let number =
             Number { places, ends: [1.0, 5.0], values: BTreeMap::new(), missing: vec!["n/a".into()] };
-        let fields = Fields { form: Form::Schema(schema), number: Some(number), errors: Some(errors) };
+        Fields { form: Form::Schema(schema), number: Some(number), errors: Some(errors) }
+    }
+
+    #[test]
+    fn schemas_without_the_fields_that_are_read() {
         let fault = |change: &dyn Fn(&mut Fields)| {
-            let mut fields = fields.clone();
+            let mut fields = fields();
             change(&mut fields);
             check(&fields).map_err(|fault| format!("{}: {}", fault.key, fault.reason))
         };
@@ -212,6 +216,7 @@ mod tests {
                 refused(&set("/properties/errors/items/anyOf", json!([{"properties": {"span": {}}}]))),
                 refused(&set("/properties/errors/items/anyOf/0/properties/type", json!({"type": "integer"}))),
                 refused(&set("/properties/errors/items/anyOf/0/properties/severity", json!({"type": ["null"]}))),
+                refused(&set("/properties/errors/items/anyOf/0/properties/severity/enum", json!([1, 2]))),
                 refused(&|fields| fields.errors.as_mut().unwrap().severities.clear()),
                 refused(&set("/properties/errors/items/anyOf/0/properties/span/substringOf", json!("target"))),
             ]
@@ -226,6 +231,7 @@ mod tests {
         list: `errors` must be an array with `items`
         category: the schema has no property `type`
         category: the type of `type` in the schema must be string
+        severity: the type of `severity` in the schema must be string
         severity: the type of `severity` in the schema must be string
         severity: unknown severity `high`; hint: it can be critical, major, minor or neutral
         schema: `substringOf` names "target"; it can name source and translation

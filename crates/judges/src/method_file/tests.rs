@@ -136,7 +136,7 @@ fn a_request_is_told_from_a_name() {
 }
 
 #[test]
-fn files_that_are_refused() {
+fn keys_that_are_refused() {
     let keys = refusals(&[
         &[("summary", "sumary")],
         &[("better = \"lower\"", "better = \"worse\"")],
@@ -170,6 +170,10 @@ fn files_that_are_refused() {
     `DIR/method.toml` line 13: `maybe` stands for 70, which is outside 0 to 10
     `DIR/method.toml` line 3: `summary` must be one line of text without control characters
     "#);
+}
+
+#[test]
+fn files_that_are_refused() {
     let files = refusals(&[
         &[("question.j2", "../question.j2")],
         &[("question.j2", "/etc/passwd.j2")],
