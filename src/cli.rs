@@ -179,10 +179,9 @@ fn is_stopped(error: &anyhow::Error) -> bool {
 fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec<OsString>, config::Error> {
     let variable = |name: &str| std::env::var(name).ok();
     let argv = with_hyphens(argv);
-    let mut options = argv.iter().skip(1).take_while(|arg| *arg != "--");
-    if options
-        .any(|arg| arg.to_str().is_some_and(|arg| ["-h", "--help", ALL, "-V", "--version"].contains(&arg)))
-    {
+    let mut words = argv.iter().skip(1).take_while(|arg| *arg != "--");
+    let is_help = |word: &str| ["-h", "--help", ALL, "-V", "--version"].contains(&word);
+    if words.any(|word| word.to_str().is_some_and(is_help)) {
         return Ok(argv);
     }
     let cli = Cli::command();

@@ -89,8 +89,8 @@ impl Outcome {
         }
     }
 
-    /// From a comparison in both orders: of `is_a_better`, true if translation A is better in an order, at
-    /// the step of the question about this error.
+    /// From a comparison in both orders. `is_a_better` returns true if translation A is better in an order;
+    /// its question is this step.
     ///
     /// # Errors
     /// Those of `is_a_better`.
