@@ -71,7 +71,7 @@ pub struct Cli {
     /// Lock on the files being written, which a signal waits for.
     #[arg(skip)]
     writing: Writing,
-    /// Until when answers are wanted.
+    /// Cancelled by the first signal; stops new requests.
     #[arg(skip)]
     stop: CancellationToken,
 }
@@ -97,7 +97,7 @@ enum Command {
     Compare(Box<compare::Args>),
     /// Lay out runs and human annotations on one self-contained HTML page
     Report(report::Args),
-    /// Write a run in a format of the field: MQM TSV, mt-metrics-eval, COMET's JSON, CSV, Parquet
+    /// Write a run in a format of the field: MQM TSV, mt-metrics-eval, Pearmut, WMT26, CSV, Parquet
     Export(export::Args),
     /// How well metrics and judges agree with human raters
     Meta(Box<meta::Args>),
@@ -114,7 +114,7 @@ enum Command {
     Search(search::Command),
     /// Check that this build computes correct results on this machine
     Selftest(selftest::Args),
-    /// The judging methods: list, show
+    /// The judging methods: list, show, new
     #[command(subcommand)]
     Methods(methods::Command),
     /// The judge models: list, pull, verify, show
@@ -175,10 +175,15 @@ fn is_stopped(error: &anyhow::Error) -> bool {
     })
 }
 
-/// A command line with the options of the user's file and variables.
+/// A command line with the options of the user's file and variables, which help and version do not need.
 fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec<OsString>, config::Error> {
     let variable = |name: &str| std::env::var(name).ok();
     let argv = with_hyphens(argv);
+    let mut words = argv.iter().skip(1).take_while(|arg| *arg != "--");
+    let is_help = |word: &str| ["-h", "--help", ALL, "-V", "--version"].contains(&word);
+    if words.any(|word| word.to_str().is_some_and(is_help)) {
+        return Ok(argv);
+    }
     let cli = Cli::command();
     let names: Vec<String> = std::env::vars_os()
         .filter(|(_, value)| !value.is_empty())

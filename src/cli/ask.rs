@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.json")]
     chat: Option<PathBuf>,
     /// The form of the answer: json=FILE (a JSON schema), regex=FILE (a regular expression) or choice=FILE
-    /// (choices, one a line)
+    /// (one choice per line)
     #[arg(long, value_name = "KIND=FILE")]
     form: Option<String>,
     /// A text file to score as the continuation of the prompt, instead of generating one
@@ -90,7 +90,8 @@ fn print_scores(
     out: &mut dyn Write,
 ) -> Result<ExitCode> {
     let scored = engine.score(chat)?;
-    let scores = scored.reading.map(|reading| reading.values.concat()).unwrap_or_default();
+    let no_reading = || anyhow!("`{model}` returned no output of its score head");
+    let scores = scored.reading.ok_or_else(no_reading)?.values.concat();
     if is_json {
         let prompt_ids = engine.prompt_ids(chat)?;
         let usage = scored.usage;
@@ -152,9 +153,10 @@ impl Args {
     /// Returns true if the model scores the chat instead of answering it.
     fn check_head(&self) -> Result<bool> {
         let is_scored = matches!(heads::head(&self.model.model), Some(Head::Scores(_)));
-        if is_scored && self.continuation.is_some() {
+        let options = [("continuation", self.continuation.is_some()), ("form", self.form.is_some())];
+        if let Some((option, _)) = options.iter().find(|(_, is_set)| is_scored && *is_set) {
             bail!(
-                "`{}` has a score head and answers no question\nhint: without a continuation, its scores are printed",
+                "`{}` has a score head and answers no question\nhint: without `--{option}`, its scores are printed",
                 self.model.model
             );
         }
@@ -201,7 +203,9 @@ impl Args {
 
     fn form(&self) -> Result<ResponseFormat> {
         let Some(form) = &self.form else { return Ok(ResponseFormat::Text) };
-        let (kind, file) = form.split_once('=').unwrap_or((form, ""));
+        let Some((kind, file)) = form.split_once('=').filter(|(_, file)| !file.is_empty()) else {
+            bail!("`--form {form}` names no file\nhint: write `--form json=FILE`")
+        };
         let file = Path::new(file);
         Ok(match kind {
             "json" => ResponseFormat::Json { schema: read_json(file)?, texts: BTreeMap::new() },
@@ -237,5 +241,7 @@ mod tests {
         let json = ResponseFormat::Json { schema: "yes".into(), texts: BTreeMap::new() };
         assert_eq!(form("json"), Ok(json));
         assert!(form("xml").unwrap_err().contains("is not json=FILE, regex=FILE or choice=FILE"));
+        let no_file = Ask::parse_from(["ask", "Who?", "--form=json"]).args.form().unwrap_err().to_string();
+        assert_eq!(no_file, "`--form json` names no file\nhint: write `--form json=FILE`");
     }
 }

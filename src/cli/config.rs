@@ -46,8 +46,11 @@ const SETTINGS: &str = "config home gpu-check step-check step-limit saved-prefix
 const OF_SCRIPTS: &str = "answers bench-model binary build-profile commit cuda-generations data eaprompt features fuzz \
                           kills out require steps target tokenizers wmt26-baseline";
 
-/// Beginnings of other variables of the tests, such as those of the emulated GPU.
-const OF_TESTS: [&str; 2] = ["TRIBUNAL_TEST_", "TRIBUNAL_EMULATED_"];
+/// Variables that environment modules and Spack set for a program of this name.
+const OF_PACKAGES: &str = "dir root version";
+
+/// Beginnings of variables of the tests, and of those that Kubernetes sets beside a service of this name.
+const BEGINNINGS: [&str; 4] = ["TRIBUNAL_TEST_", "TRIBUNAL_EMULATED_", "TRIBUNAL_SERVICE_", "TRIBUNAL_PORT"];
 
 /// Error of a file of options, or of a variable.
 #[derive(Debug, thiserror::Error)]
@@ -201,16 +204,17 @@ fn variable_of(option: &str) -> String {
 /// # Errors
 /// [`Error::Variable`] for one that begins with `TRIBUNAL_` and sets nothing.
 pub fn check_variables<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
-    let known = || [VARIABLES, SETTINGS, OF_SCRIPTS].into_iter().flat_map(|list| list.split(' '));
+    let names_of = |lists: [&'static str; 2]| lists.into_iter().flat_map(|list| list.split(' '));
+    let ours = || names_of([VARIABLES, SETTINGS]);
     let is_known = |name: &str| {
-        OF_TESTS.iter().any(|prefix| name.starts_with(prefix))
-            || known().any(|known| variable_of(known) == name)
+        BEGINNINGS.iter().any(|prefix| name.starts_with(prefix))
+            || ours().chain(names_of([OF_SCRIPTS, OF_PACKAGES])).any(|known| variable_of(known) == name)
     };
     let Some(name) = names.filter(|name| name.starts_with(PREFIX)).find(|name| !is_known(name)) else {
         return Ok(());
     };
     let option = name[PREFIX.len()..].to_lowercase().replace('_', "-");
-    let hint = nearest(&option, known()).map_or_else(
+    let hint = nearest(&option, ours()).map_or_else(
         || format!("unset it, or give it a name that does not begin with `{PREFIX}`"),
         |near| format!("did you mean `{}`?", variable_of(near)),
     );
@@ -367,14 +371,17 @@ mod tests {
             ("TRIBUNAL_KVCACHE", "did you mean `TRIBUNAL_KV_CACHE`?"),
             ("TRIBUNAL_GPU_CHEK", "did you mean `TRIBUNAL_GPU_CHECK`?"),
             ("TRIBUNAL_STEPLIMIT", "did you mean `TRIBUNAL_STEP_LIMIT`?"),
+            ("TRIBUNAL_STEPZ", "unset it, or give it a name that does not begin with `TRIBUNAL_`"),
             ("TRIBUNAL_KV_CACHE_GB", "unset it, or give it a name that does not begin with `TRIBUNAL_`"),
             ("TRIBUNAL_", "unset it, or give it a name that does not begin with `TRIBUNAL_`"),
         ] {
             let error = check(name).unwrap_err();
             assert!(error.contains(&format!("`{name}`")) && error.ends_with(hint), "{error}");
         }
-        for name in ["HOME", "MY_TRIBUNAL_MODLE", "TRIBUNAL_MODEL", "TRIBUNAL_HOME", "TRIBUNAL_EMULATED_LATE"]
-        {
+        let of_pods = ["TRIBUNAL_SERVICE_HOST", "TRIBUNAL_PORT", "TRIBUNAL_PORT_80_TCP_ADDR"];
+        let of_packages = ["TRIBUNAL_ROOT", "TRIBUNAL_DIR", "TRIBUNAL_VERSION"];
+        let ours = ["TRIBUNAL_MODEL", "TRIBUNAL_HOME", "TRIBUNAL_EMULATED_LATE"];
+        for name in [&of_pods[..], &of_packages, &ours, &["HOME", "MY_TRIBUNAL_MODLE"]].concat() {
             assert_eq!(check(name), Ok(()), "{name}");
         }
     }

@@ -2,12 +2,13 @@
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow};
 use serde_json::{Value, json};
 
 use super::output::Printed;
 use crate::{
     console::{table::Table, wrap},
+    eval,
     judges::{
         Method, Preset, Settings,
         method::Calls,
@@ -16,7 +17,6 @@ use crate::{
         registry::{self, METHODS},
         setup,
     },
-    replication,
 };
 
 mod create;
@@ -41,9 +41,9 @@ pub enum Command {
         #[command(flatten)]
         printed: Printed,
     },
-    /// Write the folder of a new method, to be changed: five criteria, 1 to 5 each
+    /// Create a folder with an example method to edit (five criteria, 1 to 5 each)
     New {
-        /// The folder, whose name becomes the method's
+        /// The new folder; the method is named after it
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
@@ -79,17 +79,18 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Show { name, prompts, preset, printed } => {
             let settings = Settings { preset: *preset, ..Settings::default() };
             let is_file = method_file::request(name).is_some();
-            let built = (is_file || name.contains(':')).then(|| replication::build(name, &settings));
-            let files = if *prompts { files(name, *preset)? } else { Vec::new() };
-            match built {
-                Some(Ok(built)) => {
+            match eval::build(name, &settings) {
+                Ok(built) => {
                     let mut method = built.method();
-                    method.calls = built.calls();
-                    show(&method, &files, *printed, out)?;
+                    if is_file || name.contains(':') {
+                        method.calls = built.calls();
+                    }
+                    let files = &built.judge.provenance.files[..];
+                    show(&method, if *prompts { files } else { &[] }, *printed, out)?;
                 }
-                Some(Err(error)) if is_file => return Err(error.into()),
+                Err(error) if is_file || *prompts => return Err(unshown(name, *preset, error)),
                 // Without the files that it needs, the calls of its options are unknown.
-                _ => show(registry::find(name.split(':').next().unwrap_or(name))?, &files, *printed, out)?,
+                Err(_) => show(registry::find(name.split(':').next().unwrap_or(name))?, &[], *printed, out)?,
             }
         }
         Command::New { folder } => {
@@ -100,18 +101,14 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The prompts, schemas and shots of a method with its options.
-fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
-    let settings = Settings { preset, ..Settings::default() };
-    match replication::build(name, &settings) {
-        Ok(built) => Ok(built.judge.provenance.files),
-        Err(setup::Error::AuthorsPrompts { repository, folder, .. }) => {
-            bail!(
-                "the prompts of `{name}` in preset `{preset}` are files of its authors, which are no part of this program\n\
-                 hint: they are in `{folder}` of {repository}"
-            )
-        }
-        Err(error) => Err(error.into()),
+/// The reason why a method or its prompts cannot be shown.
+fn unshown(name: &str, preset: Preset, error: setup::Error) -> Error {
+    match error {
+        setup::Error::AuthorsPrompts { repository, folder, .. } => anyhow!(
+            "the prompts of `{name}` in preset `{preset}` are files of its authors, which are no part of this program\n\
+             hint: they are in `{folder}` of {repository}"
+        ),
+        error => error.into(),
     }
 }
 
@@ -205,12 +202,16 @@ mod tests {
         for (method, preset) in
             METHODS.iter().flat_map(|method| method.presets.iter().map(move |p| (method, *p)))
         {
-            match files(method.name, preset) {
-                Ok(files) => assert!(!files.is_empty(), "{} {preset}", method.name),
-                Err(error) => assert!(error.to_string().contains("hint: they are in `"), "{error}"),
+            match eval::build(method.name, &Settings { preset, ..Settings::default() }) {
+                Ok(built) => assert!(!built.judge.provenance.files.is_empty(), "{} {preset}", method.name),
+                Err(error) => {
+                    let error = unshown(method.name, preset, error).to_string();
+                    assert!(error.contains("hint: they are in `"), "{error}");
+                }
             }
         }
-        let gmicl = files("gmicl", Preset::Paper).unwrap();
+        let paper = Settings { preset: Preset::Paper, ..Settings::default() };
+        let gmicl = eval::build("gmicl", &paper).unwrap().judge.provenance.files;
         assert!(gmicl[0].text.contains("{% for shot in shots -%}"), "the place of the examples");
     }
 }

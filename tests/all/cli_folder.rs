@@ -251,6 +251,9 @@ fn a_misspelt_name_is_refused_with_the_nearest() {
     };
     let (code, text) = with("TRIBUNAL_MODLE", "x");
     assert!(code == 2 && text.contains("did you mean `TRIBUNAL_MODEL`?"), "{text}");
+    let mut help = small.tribunal(&["score", "--help"]);
+    help.env("TRIBUNAL_MODLE", "x");
+    assert_eq!(said(help).0, 0);
     let (code, text) = with("TRIBUNAL_OF_OUR_CLUSTER", "x");
     assert!(code == 2 && text.contains("`TRIBUNAL_OF_OUR_CLUSTER`"), "{text}");
     let (code, text) = with("TRIBUNAL_EMULATED_LATE", "x");

@@ -6,16 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::fakes::{SmallRun, said, tiny};
+use crate::fakes::{SmallRun, copy_folder, said, tiny};
 
 /// The four seeded layers of `gemma2` with a context for whole prompts.
 fn model(small: &SmallRun) -> PathBuf {
     let folder = small.at("model");
-    fs::create_dir_all(&folder).unwrap();
-    for entry in fs::read_dir(tiny("gemma2")).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
-    }
+    copy_folder(&tiny("gemma2"), &folder);
     let config = fs::read_to_string(folder.join("config.json")).unwrap();
     let short = "\"max_position_embeddings\": 512";
     assert!(config.contains(short));
@@ -27,11 +23,7 @@ fn model(small: &SmallRun) -> PathBuf {
 /// Copies an example beside the input.
 fn copied(small: &SmallRun, name: &str, to: &str) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/methods").join(name);
-    fs::create_dir_all(small.at(to)).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, small.at(to).join(path.file_name().unwrap())).unwrap();
-    }
+    copy_folder(&from, &small.at(to));
 }
 
 /// Runs a command on a method, whose verdicts may be missing: random weights write anything.
@@ -39,18 +31,6 @@ fn score(small: &SmallRun, method: &str, out: &str, more: &[&str]) -> (i32, Stri
     let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--method", method, "--out", out]);
     score.args(["--model", "model", "--kv-cache", "64MiB", "--max-tokens", "300"]).args(more);
     said(score)
-}
-
-fn holds(small: &SmallRun, out: &str) {
-    for more in [&["--without-model"][..], &[]] {
-        let (code, text) = said(small.tribunal(&[&["verify", out], more].concat()));
-        assert!(code == 0 && text.contains("confirmed: nothing differs"), "{out} {more:?}: {text}");
-    }
-    let again = format!("{out}-again");
-    let (code, text) = said(small.tribunal(&["rerun", out, "--out", &again]));
-    assert!(code == 0 && text.contains("byte for byte"), "{out}: {text}");
-    let (code, text) = said(small.tribunal(&["verify", &again, "--without-model"]));
-    assert_eq!(code, 0, "{again}: {text}");
 }
 
 #[test]
@@ -69,7 +49,7 @@ fn the_examples_judge_and_their_runs_hold_without_them() {
         assert!(text.contains("scale: "), "{text}");
         // The folder is not needed any more.
         fs::remove_dir_all(small.at(name)).unwrap();
-        holds(&small, &format!("{name}-run"));
+        small.holds(&format!("{name}-run"));
         let run = small.read(&format!("{name}-run/run.json"));
         assert!(
             run.contains(&format!("\"method\":\"{name}\""))
@@ -109,16 +89,13 @@ fn a_changed_method_is_named_with_both_hashes() {
     model(&small);
     copied(&small, "m-prometheus", "mine");
     score(&small, "./mine", "out", &["--quiet"]);
-    let hash = |out: &str| {
-        let run: serde_json::Value = serde_json::from_str(&small.read(&format!("{out}/run.json"))).unwrap();
-        run["signature"]["method-file"].as_str().unwrap().to_owned()
-    };
+    let hash = |out: &str| small.run_json(out)["signature"]["prompts"].as_str().unwrap().to_owned();
     // A copy that was changed.
     let copy = "out/materials/method/absolute.j2";
     let before = small.read(copy);
     fs::write(small.at(copy), before.replace("Score 1:", "Score one:")).unwrap();
     let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
-    assert!(code == 1 && text.contains("the signature's field `method-file`"), "{text}");
+    assert!(code == 1 && text.contains("the signature's field `prompts`"), "{text}");
     assert!(text.contains("the sha256 of what `--method` names"), "{text}");
     assert!(text.contains("the sha256 of the prompt file `absolute.j2`"), "{text}");
     fs::write(small.at(copy), before).unwrap();
@@ -126,11 +103,11 @@ fn a_changed_method_is_named_with_both_hashes() {
     let method = small.read("mine/method.toml");
     fs::write(small.at("mine/method.toml"), method.replace("highest = 5", "highest = 6")).unwrap();
     let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
-    assert!(code == 2 && text.contains("method-file: `") && text.contains(&hash("out")), "{text}");
+    assert!(code == 2 && text.contains("prompts: `") && text.contains(&hash("out")), "{text}");
     score(&small, "./mine", "other", &["--quiet"]);
     assert_ne!(hash("out"), hash("other"));
     assert!(text.contains(&hash("other")), "{text}");
-    holds(&small, "out");
+    small.holds("out");
 }
 
 #[test]
@@ -142,11 +119,13 @@ fn a_form_that_cannot_be_enforced_is_refused_before_a_model_is_loaded() {
     // There is no such model.
     let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
     assert!(code == 2 && text.contains("`./mine`: the form cannot be compiled"), "{text}");
+    let (code, text) = said(small.tribunal(&["methods", "show", "./mine"]));
+    assert!(code == 2 && text.contains("`./mine`: the form cannot be compiled"), "{text}");
     assert!(!small.at("out").exists());
     fs::write(small.at("mine/question.j2"), "{{ source }}\n{% if reference %}{{ tarqet }}{% endif %}")
         .unwrap();
     let (code, text) = score(&small, "./mine", "out", &["--quiet"]);
-    assert!(code == 2 && text.contains("`./mine/question.j2` line 2: there is no value `tarqet`"), "{text}");
+    assert!(code == 2 && text.contains("`./mine/question.j2` line 2: unknown variable `tarqet`"), "{text}");
 }
 
 #[test]
@@ -159,6 +138,20 @@ fn a_new_folder_works_at_once() {
     assert!(code == 0 && text.starts_with("my-rubric: five criteria"), "{text}");
     let (code, text) = score(&small, "./My Rubric", "out", &["--quiet", "--limit", "1"]);
     assert!(matches!(code, 0 | 1), "{text}");
-    let (code, text) = said(small.tribunal(&["methods", "new", "My Rubric"]));
-    assert!(code == 2 && text.contains("hint: name a new folder"), "{text}");
+    let file = small.read("My Rubric/method.toml");
+    assert!(file.contains("--method ./My Rubric ...") && file.contains("name = \"my-rubric\""), "{file}");
+    assert!(!file.contains("five-criteria"), "{file}");
+    let long = "a".repeat(80);
+    for (folder, reason) in [
+        ("My Rubric", "exists already"),
+        (&*long, "a name consists of 1 to 64 lower-case letters"),
+        ("Größe", "a method cannot be called `größe`: a name consists of"),
+        ("GEMBA_MQM", "`gemba-mqm` is a built-in method"),
+        ("mine.toml", "is that of a method's file"),
+    ] {
+        let (code, text) = said(small.tribunal(&["methods", "new", folder]));
+        assert!(code == 2 && text.contains(reason), "{text}");
+        assert!(text.contains("hint: choose another folder name"), "{text}");
+        assert!(folder == "My Rubric" || !small.at(folder).exists(), "{folder}");
+    }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::{
-    fakes::{SmallRun, said, tiny},
+    fakes::{SmallRun, copy_folder, said, tiny},
     probe,
 };
 
@@ -15,27 +15,9 @@ fn finished(more: &[&str]) -> SmallRun {
     small
 }
 
-fn run_json(small: &SmallRun, out: &str) -> serde_json::Value {
-    serde_json::from_str(&small.read(&format!("{out}/run.json"))).unwrap()
-}
-
 fn words(small: &SmallRun, out: &str) -> String {
-    let run = run_json(small, out);
+    let run = small.run_json(out);
     run["command"].as_array().unwrap().iter().map(|word| format!("{} ", word.as_str().unwrap())).collect()
-}
-
-/// A repeated run is verified, with the model and without, and repeated to the same bytes.
-fn holds(small: &SmallRun, out: &str) {
-    for more in [&["--without-model"][..], &[]] {
-        let (code, text) = said(small.tribunal(&[&["verify", out], more].concat()));
-        assert!(code == 0 && text.contains("confirmed: nothing differs"), "{out} {more:?}: {text}");
-    }
-    let third = format!("{out}-third");
-    let (code, text) = said(small.tribunal(&["rerun", out, "--out", &third]));
-    assert!(code == 0 && text.contains("byte for byte"), "{out}: {text}");
-    assert_eq!(run_json(small, out)["signature"], run_json(small, &third)["signature"]);
-    let (code, text) = said(small.tribunal(&["verify", &third, "--without-model"]));
-    assert_eq!(code, 0, "{third}: {text}");
 }
 
 #[test]
@@ -49,12 +31,12 @@ fn another_model_is_the_new_run_s_own() {
         code == 0 || text.contains("the signatures differ:\n  ") && text.contains("model: `qwen2`"),
         "{text}"
     );
-    let run = run_json(&small, "again");
+    let run = small.run_json("again");
     assert_eq!(run["origin"]["models"][0]["given"], llama.as_str());
     assert_eq!(run["signature"]["model"], "llama");
     let command = words(&small, "again");
     assert!(command.contains(&format!("--model {llama} ")) && !command.contains("tiny/qwen2"), "{command}");
-    holds(&small, "again");
+    small.holds("again");
     // The first run is as it was.
     let (code, text) = said(small.tribunal(&["verify", "out"]));
     assert_eq!(code, 0, "{text}");
@@ -64,11 +46,7 @@ fn another_model_is_the_new_run_s_own() {
 fn models_are_found_where_the_commands_were_given() {
     let small = SmallRun::scoring(1);
     for name in ["qwen2", "llama"] {
-        fs::create_dir_all(small.at("judges").join(name)).unwrap();
-        for entry in fs::read_dir(tiny(name)).unwrap() {
-            let path = entry.unwrap().path();
-            fs::copy(&path, small.at("judges").join(name).join(path.file_name().unwrap())).unwrap();
-        }
+        copy_folder(&tiny(name), &small.at("judges").join(name));
     }
     let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--quiet"]);
     score.args(["--method", "gemba-sqm:score=expected", "--prompts", "prompts", "--max-tokens", "24"]);
@@ -89,9 +67,9 @@ fn models_are_found_where_the_commands_were_given() {
     let (code, text) = elsewhere(&["rerun", "../out", "--out", "other", "--model", "../judges/llama"]);
     assert!(matches!(code, 0 | 1), "{text}");
     for out in ["elsewhere/same", "elsewhere/other"] {
-        holds(&small, out);
+        small.holds(out);
     }
-    assert_eq!(run_json(&small, "elsewhere/other")["signature"]["model"], "llama");
+    assert_eq!(small.run_json("elsewhere/other")["signature"]["model"], "llama");
 }
 
 #[test]
@@ -100,12 +78,12 @@ fn models_of_roles_are_kept_and_replaced_one_by_one() {
     let small = finished(&["--role", &format!("annotator={llama}")]);
     let (code, text) = said(small.tribunal(&["rerun", "out", "--out", "same"]));
     assert!(code == 0 && text.contains("byte for byte"), "{text}");
-    holds(&small, "same");
+    small.holds("same");
     let other = format!("annotator={qwen3}");
     let (code, text) = said(small.tribunal(&["rerun", "out", "--out", "other", "--role", &other]));
     assert!(matches!(code, 0 | 1), "{text}");
-    assert_eq!(run_json(&small, "other")["signature"]["annotator.model"], "qwen3");
-    holds(&small, "other");
+    assert_eq!(small.run_json("other")["signature"]["annotator.model"], "qwen3");
+    small.holds("other");
 }
 
 #[test]
@@ -133,11 +111,8 @@ fn what_was_chosen_stands_in_the_command() {
         assert!(command.contains(&format!("{word} ")), "{word}: {command}");
     }
     assert!(!command.contains("--jobs 3") && !command.contains("--out out"), "{command}");
-    assert_eq!(
-        run_json(&small, "again")["origin"]["materials"],
-        run_json(&small, "out")["origin"]["materials"]
-    );
-    holds(&small, "again");
+    assert_eq!(small.run_json("again")["origin"]["materials"], small.run_json("out")["origin"]["materials"]);
+    small.holds("again");
 }
 
 #[test]
@@ -148,7 +123,7 @@ fn a_shard_is_repeated_as_one() {
     let (code, text) = said(small.tribunal(&["rerun", "first", "--out", "again"]));
     assert!(code == 0 && text.contains("byte for byte"), "{text}");
     assert!(words(&small, "again").contains("--shard 1/2 "));
-    holds(&small, "again");
+    small.holds("again");
 }
 
 #[test]
@@ -166,7 +141,7 @@ fn a_fit_goes_with_the_run_that_it_was_given_to() {
     // Neither the fit nor the first run is needed any more.
     fs::remove_file(small.at("fit.json")).unwrap();
     fs::remove_dir_all(small.at("out")).unwrap();
-    holds(&small, "again");
+    small.holds("again");
     // A fit that the command names is for its own model.
     let llama = tiny("llama").display().to_string();
     let (code, text) = said(small.tribunal(&["rerun", "again", "--out", "other", "--model", &llama]));

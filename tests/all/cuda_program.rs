@@ -10,7 +10,7 @@ use std::{
 
 use tribunal::engine::Device;
 
-use crate::fakes::tiny;
+use crate::fakes::{copy_folder, tiny};
 
 mod ranks;
 
@@ -44,11 +44,7 @@ fn score(out: &Path, model: &Path, method: &str, variables: &[(&str, &str)], mor
 /// A tiny model that takes long prompts.
 fn with_long_context(name: &str, folder: &Path) -> PathBuf {
     let model = folder.join(format!("long-{name}"));
-    std::fs::create_dir(&model).unwrap();
-    for file in std::fs::read_dir(tiny(name)).unwrap() {
-        let file = file.unwrap().path();
-        std::fs::copy(&file, model.join(file.file_name().unwrap())).unwrap();
-    }
+    copy_folder(&tiny(name), &model);
     let config = std::fs::read_to_string(model.join("config.json")).unwrap();
     let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
     config["max_position_embeddings"] = 8192.into();

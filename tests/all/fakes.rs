@@ -22,6 +22,6 @@ pub use self::{
     random_answer::random_answer,
     score_head::{write_bos, write_with_head},
     shortest::WithShortest,
-    small_run::{SmallRun, said},
+    small_run::{SmallRun, copy_folder, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel, verdicts},
 };

@@ -3,15 +3,11 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::fakes::tiny;
+use crate::fakes::{copy_folder, tiny};
 
 /// A tiny model that takes long prompts.
 fn with_long_context(name: &str, folder: &Path) {
-    fs::create_dir(folder).unwrap();
-    for file in fs::read_dir(tiny(name)).unwrap() {
-        let file = file.unwrap().path();
-        fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
-    }
+    copy_folder(&tiny(name), folder);
     let path = folder.join("config.json");
     let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     config["max_position_embeddings"] = 8192.into();

@@ -19,7 +19,7 @@ use tribunal::{
     segment::read,
 };
 
-use crate::fakes::{SmallRun, gguf, said, tiny};
+use crate::fakes::{SmallRun, copy_folder, gguf, said, tiny};
 
 #[test]
 fn safetensors_files_and_folders_are_shown() {
@@ -200,10 +200,7 @@ fn damaged_model_files_are_errors_and_not_panics() {
 #[test]
 fn layers_without_end_in_a_config_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(tiny("qwen2")).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, dir.path().join(path.file_name().unwrap())).unwrap();
-    }
+    copy_folder(&tiny("qwen2"), dir.path());
     let config = dir.path().join("config.json");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, text.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 99999999999"))

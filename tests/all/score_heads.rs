@@ -82,8 +82,11 @@ fn a_question_to_a_score_head_prints_its_outputs() {
     let (_, plain) = ask(&[]);
     assert_eq!(plain.lines().next().unwrap().parse::<f64>().ok(), scores[0].as_f64());
     std::fs::write(small.at("answer.txt"), "yes").unwrap();
-    let (code, text) = ask(&["--continuation", "answer.txt"]);
-    assert!(code == 2 && text.contains("has a score head and answers no question"), "{text}");
+    for (option, value) in [("--continuation", "answer.txt"), ("--form", "choice=answer.txt")] {
+        let (code, text) = ask(&[option, value]);
+        assert!(code == 2 && text.contains("has a score head and answers no question"), "{text}");
+        assert!(text.contains(&format!("without `{option}`, its scores are printed")), "{text}");
+    }
 }
 
 #[test]
@@ -97,8 +100,10 @@ fn a_model_with_another_head_is_refused_before_it_is_loaded() {
         ("remedy", &language_model, "is a language model without a score head, which `remedy` cannot use"),
         ("reward", &language_model, "hint: a reward model"),
         ("gemba-da", &model, "has a score head and answers no question, which `gemba-da` cannot use"),
+        ("gemba-da", &model, "hint: the methods `remedy` and `reward` read score heads"),
         ("remedy", &several, "has a score head of 3 outputs"),
-        ("reward:output=4", &several, "and output 4 is to be read"),
+        ("reward", &several, "hint: choose one of its outputs, as in `reward:output=1`"),
+        ("reward:output=4", &several, "hint: its outputs are 1 to 3"),
     ] {
         let (code, text) = score(&small, "none", model, &["--method", method]);
         assert!(code == 2 && text.contains(words), "{method}: {text}");

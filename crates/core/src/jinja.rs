@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, fmt, fmt::Write as _, io, thread};
 
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value};
 
 use crate::panics;
 
@@ -41,13 +41,23 @@ const STACK_BYTES: usize = 64 << 20;
 pub fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_formatter(|out, state, value| {
-        let Left(left) = state.get_or_insert_extension_with(|| Left(MAX_BYTES));
-        let mut counted = Bounded { out, left };
-        write!(counted, "{value}").map_err(|_| too_long(MAX_BYTES))
-    });
+    environment.set_formatter(print);
     filters::add(&mut environment);
     environment
+}
+
+/// Makes printing `none` an error of the environment's templates.
+pub fn refuse_none(environment: &mut Environment<'static>) {
+    environment.set_formatter(|out, state, value| {
+        let refused = || Err(Error::new(ErrorKind::InvalidOperation, "it prints `none`"));
+        if value.is_none() { refused() } else { print(out, state, value) }
+    });
+}
+
+fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let Left(left) = state.get_or_insert_extension_with(|| Left(MAX_BYTES));
+    let mut counted = Bounded { out, left };
+    write!(counted, "{value}").map_err(|_| too_long(MAX_BYTES))
 }
 
 /// Adds a template to an environment. A byte order mark is dropped, and lines end with `\n` however the file

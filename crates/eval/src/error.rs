@@ -59,8 +59,8 @@ pub enum Error {
     #[error("nothing to judge")]
     NoInput,
     /// A model whose head is not the one that the method reads.
-    #[error("`{model}` {reason}, which `{method}` cannot use{}", hint_of_head(method))]
-    Head { method: String, model: String, reason: String },
+    #[error("`{model}` {reason}, which `{method}` cannot use\nhint: {hint}")]
+    Head { method: String, model: String, reason: String, hint: String },
     #[error("texts, a table and a test set cannot be combined")]
     SeveralInputs,
     #[error("the source text has no translations")]
@@ -178,14 +178,5 @@ impl Error {
     /// The error of a file that cannot be read.
     pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         |source| Self::File { path: path.into(), source }
-    }
-}
-
-/// The methods for models with a score head, where the method is for language models.
-fn hint_of_head(method: &str) -> &'static str {
-    if ["remedy", "reward"].contains(&method) {
-        "\nhint: a reward model, such as `remedy-9b-23`"
-    } else {
-        "\nhint: the methods `remedy` and `reward` read score heads"
     }
 }

@@ -11,8 +11,10 @@ use crate::{
     input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
+        method::Output,
         method_file::MethodFile,
         registry::{self, Signed},
+        setup,
     },
     llm::CancellationToken,
     models::{Models, adapter, heads},
@@ -141,10 +143,17 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
 /// The judge of a specification, for any input with or without references.
 fn unchecked(spec: &Spec, has_references: bool) -> Result<Built> {
     let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-    let built = tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?;
+    Ok(build(&spec.judge.method, &Settings { has_references, ..settings })?)
+}
+
+/// The judge of a request, in preset `code` the authors' program.
+///
+/// # Errors
+/// Those of [`tribunal_replication::build`]; a method in a file whose form of answers cannot be enforced.
+pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> {
+    let built = tribunal_replication::build(request, settings)?;
     if let Some(form) = built.method_file().and_then(MethodFile::form) {
-        grammar::shortest(&form)
-            .map_err(|error| judges::setup::Error::Conflict(format!("`{}`: {error}", spec.judge.method)))?;
+        grammar::shortest(&form).map_err(|e| setup::Error::Conflict(format!("`{request}`: {e}")))?;
     }
     Ok(built)
 }
@@ -370,7 +379,8 @@ const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-i
 /// Warning before a small model generates verdicts; `None` where the size is unknown.
 fn too_small(built: &Built, models: &Models) -> Option<String> {
     let card = hub::find(&models.model.name).ok()?;
-    registry::writes(&built.method()).then(|| small_writer(built.method().name, &card)).flatten()
+    let method = built.method();
+    if method.output == Output::Text { small_writer(method.name, &card) } else { None }
 }
 
 /// Warning with the measured results of a generative method with this model, where the model is small.

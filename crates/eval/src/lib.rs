@@ -48,7 +48,7 @@ pub mod values;
 pub use tribunal_cuda::KernelSet;
 
 pub use error::{CpuSetting, Error, InputKind, Result};
-pub use evaluation::{Evaluation, Input, Invocation, Run, signature};
+pub use evaluation::{Evaluation, Input, Invocation, Run, build, signature};
 pub use forecast::Forecast;
 pub use models::{ModelLoader, Models};
 pub use session::Session;

@@ -134,13 +134,15 @@ fn flag(name: &str) -> String {
 #[must_use]
 pub fn of_method(path: &Path, method: &MethodFile) -> (Material, Vec<Copy>) {
     let kept = kept_as(&method_flag());
-    let files: BTreeMap<&str, &InForce> = method.files().iter().map(|file| (&*file.name, file)).collect();
-    let hashed: Vec<_> = files.iter().map(|(name, file)| (PathBuf::from(name), file.sha256())).collect();
-    let copy = |(name, file): (&&str, &&InForce)| Copy {
-        name: format!("{kept}/{name}"),
+    // In the order in which the files of the copy are listed: by the parts of their paths.
+    let files: BTreeMap<PathBuf, &InForce> =
+        method.files().iter().map(|file| (PathBuf::from(&*file.name), file)).collect();
+    let copy = |file: &&InForce| Copy {
+        name: format!("{kept}/{}", file.name),
         bytes: file.text.clone().into_bytes(),
     };
-    let copies = files.iter().map(copy).collect();
+    let copies = files.values().map(copy).collect();
+    let hashed: Vec<_> = files.into_iter().map(|(name, file)| (name, file.sha256())).collect();
     let (given, sha256) = (path.display().to_string(), materials::sha256(&hashed));
     (Material { flag: method_flag(), given, kept: Some(kept), sha256 }, copies)
 }
@@ -196,4 +198,31 @@ fn list(root: &Path, at: &Path, files: &mut BTreeMap<PathBuf, PathBuf>, size: &m
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_of_a_method_has_the_hash_of_the_method() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/methods/five-criteria");
+        let read = |name: &str| fs::read_to_string(example.join(name)).unwrap();
+        let (dir, copied) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let write = |folder: &Path, name: &str, bytes: &[u8]| {
+            fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+            fs::write(folder.join(name), bytes).unwrap();
+        };
+        // As texts, `q-answer.json` is before `q/question.j2`; as paths, behind it.
+        let method = read("method.toml").replace("question.j2", "q/question.j2");
+        write(dir.path(), "method.toml", method.replace("answer.json", "q-answer.json").as_bytes());
+        write(dir.path(), "q/question.j2", read("question.j2").as_bytes());
+        write(dir.path(), "q-answer.json", read("answer.json").as_bytes());
+        let (material, copies) = of_method(dir.path(), &MethodFile::read(dir.path()).unwrap());
+        for Copy { name, bytes } in &copies {
+            write(copied.path(), name, bytes);
+        }
+        let copy = copied.path().join(material.kept.unwrap());
+        assert_eq!(materials::sha256_now(&copy).unwrap(), material.sha256);
+    }
 }

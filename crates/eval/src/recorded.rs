@@ -184,9 +184,7 @@ fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Re
     let request = spec.judge.method.clone();
     if let Some((path, options)) = method_file::request(&request) {
         let at = copy_of(dir, run, &provenance::method_flag(), path, changes.allow_files)?;
-        let is_copy = at.is_dir() && path.extension().is_some_and(|ending| ending == "toml");
-        let file = if is_copy { path.file_name().map_or(at.clone(), |name| at.join(name)) } else { at };
-        let file = if file.is_dir() { file.join(method_file::FILE) } else { file };
+        let file = if at.is_dir() { at.join(method_file::place(path).1) } else { at };
         spec.judge.method = format!("{}:{options}", std::path::absolute(&file)?.display());
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::{
     error::Result,
-    evaluation::{Evaluation, Invocation},
+    evaluation::{Evaluation, Invocation, build},
     llm::CancellationToken,
     models::{ModelLoader, Models, adapter, heads},
     run::{Outcome, Writing},
@@ -57,7 +57,7 @@ impl Session {
     pub fn open(spec: Spec, invocation: Invocation, load: ModelLoader) -> Result<Self> {
         // Before the model is loaded, which can take minutes.
         let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-        let built = tribunal_replication::build(&spec.judge.method, &settings)?;
+        let built = build(&spec.judge.method, &settings)?;
         heads::check(&spec.models, built.method().name, built.judge.head)?;
         let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
         Ok(Self { spec, invocation, models })

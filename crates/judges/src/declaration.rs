@@ -365,8 +365,7 @@ impl SingleQuestion {
         if !self.question.shows_reference {
             return Ok(None);
         }
-        let missing = || Error::Failed("the segment has no reference translation to show".into());
-        let reference = texts.reference.ok_or_else(missing)?;
+        let reference = texts.reference.ok_or_else(Error::no_reference)?;
         Ok(Some(if self.preset == Preset::Code { reading::strip(reference) } else { reference }))
     }
 }

@@ -62,7 +62,7 @@ const SHOTS: File = File { name: "gemba_mqm/shots.jsonl", text: include_str!("ge
 const JSON: File = File { name: "gemba_mqm/json.j2", text: include_str!("gemba_mqm/json.j2") };
 
 /// The stages of its calls.
-const ANNOTATE: Stage = Stage::new("annotate");
+pub const ANNOTATE: Stage = Stage::new("annotate");
 
 /// Metadata shown by `tribunal methods show gemba-mqm`.
 pub const METHOD: Method = Method {

@@ -393,6 +393,12 @@ impl Error {
         Self::Empty("source and hypothesis are both empty".into())
     }
 
+    /// The error of a segment without the reference that is to be shown.
+    #[must_use]
+    pub fn no_reference() -> Self {
+        Self::Failed("the segment has no reference translation to show".into())
+    }
+
     /// True if the model's answer is at fault, so that another answer might be usable.
     #[must_use]
     pub fn is_of_the_answer(&self) -> bool {

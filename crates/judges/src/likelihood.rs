@@ -27,7 +27,7 @@ use serde_json::json;
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Step, Verdict, in_parallel,
-    method::Calls,
+    method::{Calls, Output},
     on_empty,
     prompt::{File, Prompts},
     scale::{Scale, Unit},
@@ -70,6 +70,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Strict],
     options: Options::CHOICES,
     common: &[],
+    output: Output::LogProbabilities,
     ..Method::with(|settings, options| Ok(Likelihood::new(settings, &Options::read(options))?.into()))
 };
 

@@ -50,6 +50,8 @@ pub struct Method<'m> {
     pub common: &'static [OptionSpec],
     /// The fields of a segment that it requires besides the source.
     pub reads: Reads,
+    /// The output of its models that its scores come from.
+    pub output: Output,
     pub(super) build: Build,
 }
 
@@ -78,6 +80,7 @@ impl Method<'static> {
             options: &[],
             common: SharedOptions::CHOICES,
             reads: Reads::Translations,
+            output: Output::Text,
             build,
         }
     }
@@ -140,6 +143,19 @@ impl Method<'_> {
     pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
         GivenOptions::parse(self.name, &self.all_options(), text)
     }
+}
+
+/// An output of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Generated answers, which take a model of some size.
+    Text,
+    /// Log-probabilities of given texts.
+    LogProbabilities,
+    /// Hidden states.
+    States,
+    /// The outputs of a score head.
+    Head,
 }
 
 /// Validity of mean scores for comparing systems.

@@ -8,12 +8,16 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 use tribunal_core::files;
 
 use super::{
     Judge, Method, Role, Stage,
-    answers::fields::{Fault, SCHEMA},
-    declaration::{Answers, Declaration, Layout, SingleQuestion},
+    answers::fields::SCHEMA,
+    declaration::{Answers, Declaration, SingleQuestion},
     pair::Texts,
     prompt::{self, File, InForce, Prompts},
     scale::Scale,
@@ -21,16 +25,17 @@ use super::{
 };
 use crate::{llm::ResponseFormat, signature::Signature};
 
+mod schema;
 mod written;
+
+pub use written::check_name;
 
 /// The file in a method's folder.
 pub const FILE: &str = "method.toml";
 
-/// The field of the signature with the hash of a method's files; built-in methods do not have it.
-pub const FIELD: &str = "method-file";
-
-/// The field of the signature with the scale of a method in a file.
-const SCALE: &str = "scale";
+/// The field of the signature with the scale of a method in a file; built-in methods do not have it. The hash
+/// of its files is that of its prompts.
+pub const FIELD: &str = "scale";
 
 /// Maximum size of a file. Unit: bytes.
 const MAX_BYTES: u64 = 256 << 10;
@@ -74,6 +79,19 @@ pub struct MethodFile {
     files: Vec<InForce>,
 }
 
+/// A fault of a method's file at one of its keys.
+#[derive(Debug)]
+struct Fault {
+    key: String,
+    reason: String,
+}
+
+impl Fault {
+    fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { key: key.into(), reason: reason.into() }
+    }
+}
+
 /// The path in a request that names a file or a folder instead of a built-in method, and the options behind
 /// it. A path ends in `.toml` or has a `/` before the first colon.
 #[must_use]
@@ -92,8 +110,7 @@ pub fn request(request: &str) -> Option<(&Path, &str)> {
 /// A method in a file as a run's signature describes it; `None` for other signatures.
 #[must_use]
 pub fn signed(signature: &Signature) -> Option<Method<'_>> {
-    let (name, scale) = (signature.get("method")?, signature.get(SCALE)?);
-    signature.get(FIELD)?;
+    let (name, scale) = (signature.get("method")?, signature.get(FIELD)?);
     Some(described(name, Scale::signed_as(scale)?, signature.get("weights")))
 }
 
@@ -124,8 +141,14 @@ impl MethodFile {
                 setup::Error::Line { file: shown.clone(), line: line_of(&text, &key), reason }
             })?;
         method.files.insert(0, InForce::of_folder(DECLARED, name, text));
-        let templates = Prompts::from_files(method.files.clone(), &Settings::default())?;
-        method.takes_reference = method.check_templates(&folder, &templates)?;
+        let templates =
+            Prompts::from_files(method.files.clone(), &Settings::default()).map_err(|e| match e {
+                setup::Error::Prompt { file, reason } => {
+                    setup::Error::Prompt { file: folder.join(file).display().to_string(), reason }
+                }
+                other => other,
+            })?;
+        method.takes_reference = method.check_templates(&folder, &templates.refusing_none())?;
         Ok(method)
     }
 
@@ -159,12 +182,6 @@ impl MethodFile {
         }
     }
 
-    /// The first eight hexadecimal digits of the SHA-256 of its files.
-    #[must_use]
-    pub fn hash(&self) -> String {
-        prompt::hash(self.files.iter().flat_map(|file| [&*file.name, &file.text]))
-    }
-
     /// The judge with these settings and options.
     ///
     /// # Errors
@@ -181,41 +198,37 @@ impl MethodFile {
         let prompts = Prompts::from_files(self.files.clone(), settings)?;
         let mut judge: Judge =
             SingleQuestion::with_prompts(&self.method(), question, prompts, settings)?.into();
-        judge.provenance = judge.provenance.with(FIELD, self.hash()).with(SCALE, self.scale.signature());
+        judge.provenance = judge.provenance.with(FIELD, self.scale.signature());
         Ok(judge)
     }
 
     /// Checks that templates use no values but those that exist, and that they can be rendered with and
     /// without a reference; returns true if one shows it.
     fn check_templates(&self, folder: &Path, templates: &Prompts) -> Result<bool, setup::Error> {
-        let of_prompt = match self.question.prompt {
-            Layout::Turns { system, question, .. } => vec![system, question],
-            Layout::Message(question) => vec![question],
-        };
         let mut takes_reference = false;
-        for template in of_prompt {
-            let file =
-                self.files.iter().find(|file| file.is_at(template)).expect("its templates are its files");
-            let at = |word: &str, reason: String| setup::Error::Line {
+        for template in [SYSTEM, QUESTION] {
+            let Some(file) = self.files.iter().find(|file| file.is_at(template)) else { continue };
+            let at = |line: usize, reason: String| setup::Error::Line {
                 file: folder.join(&*file.name).display().to_string(),
-                line: line_of(&file.text, word),
+                line,
                 reason,
             };
             let used = templates.variables(template);
             takes_reference |= used.contains("reference");
             if let Some((unknown, reason)) = self.unknown_variable(&used) {
-                return Err(at(unknown, reason));
+                return Err(at(line_with(&file.text, unknown), reason));
             }
-            let rendered = |reference: Value| {
+            let render = |reference: Value| {
                 let texts = json!({ "source_lang": "", "source": "a", "target_lang": "", "target": "b", "schema": "",
                                     "reference": reference });
-                templates.render(template, texts).map_err(setup::Error::from_prompt)
+                templates.try_render(template, texts)
             };
-            rendered(json!("c"))?;
-            if rendered(Value::Null)? != rendered(json!(""))? {
-                let reason = "a reference that is not shown prints `none` here; hint: {% if reference %} ... {% endif %}";
-                return Err(at("reference", reason.into()));
-            }
+            let line = |error: &minijinja::Error| error.line().unwrap_or(1);
+            render(json!("c")).map_err(|e| at(line(&e), prompt::detail(&e)))?;
+            render(Value::Null).map_err(|e| {
+                let hint = "hint: {% if reference %} ... {% endif %}";
+                at(line(&e), format!("without a reference, {}; {hint}", prompt::detail(&e)))
+            })?;
         }
         Ok(takes_reference)
     }
@@ -226,13 +239,14 @@ impl MethodFile {
         let known: Vec<&str> = VARIABLES.into_iter().filter(|name| has_schema || *name != "schema").collect();
         let unknown = used.iter().find(|name| !known.iter().chain(&FUNCTIONS).any(|known| known == name))?;
         let (nearest, known) = (setup::nearest(unknown, known.iter().copied()), known.join(", "));
-        Some((unknown, format!("there is no value `{unknown}`{nearest}\nhint: a template can use {known}")))
+        Some((unknown, format!("unknown variable `{unknown}`{nearest}\nhint: available variables: {known}")))
     }
 }
 
-/// The folder of a method, and the name of its file there.
-fn place(path: &Path) -> (PathBuf, String) {
-    if path.is_dir() || path.extension().is_none_or(|ending| ending != "toml") {
+/// The folder of a method, and the name of its file there. A path that ends in `.toml` is that of a file.
+#[must_use]
+pub fn place(path: &Path) -> (PathBuf, String) {
+    if path.extension().is_none_or(|ending| ending != "toml") {
         return (path.to_owned(), FILE.to_owned());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -250,8 +264,31 @@ fn line_at(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The number of the first line with this word, or 1.
-fn line_of(text: &str, word: &str) -> usize {
+/// The number of the line of a key in TOML, else of this text among the values; or 1.
+fn line_of(text: &str, key: &str) -> usize {
+    let table = DeTable::parse(text).ok();
+    line_at(text, table.and_then(|table| place_in(table.get_ref(), key)).map_or(0, |(_, at)| at))
+}
+
+/// The first byte of a key in a table, else of this text among the values: false, then true.
+fn place_in(table: &DeTable<'_>, key: &str) -> Option<(bool, usize)> {
+    let places = table.iter().flat_map(|(name, value)| {
+        let of_key = (*name.get_ref() == key).then(|| (false, name.span().start));
+        of_key.into_iter().chain(place_of(value, key))
+    });
+    places.min()
+}
+
+fn place_of(value: &Spanned<DeValue<'_>>, key: &str) -> Option<(bool, usize)> {
+    match value.get_ref() {
+        DeValue::Table(table) => place_in(table, key),
+        DeValue::Array(items) => items.iter().filter_map(|item| place_of(item, key)).min(),
+        other => (other.as_str() == Some(key)).then(|| (true, value.span().start)),
+    }
+}
+
+/// The number of the first line of a template with this word, or 1.
+fn line_with(text: &str, word: &str) -> usize {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     let has = |line: &str| {
         line.match_indices(word)

@@ -19,9 +19,9 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Role, Stage, Step, Verdict,
     declaration::{Declaration, SingleQuestion},
-    gemba_mqm::THREE_SHOT,
+    gemba_mqm::{ANNOTATE, THREE_SHOT},
     in_parallel,
     method::Calls,
     pair::Texts,
@@ -41,8 +41,7 @@ use crate::{
 const CORRECTION: File = File { name: "mqm_ape/correct.j2", text: include_str!("mqm_ape/correct.j2") };
 const COMPARISON: File = File { name: "mqm_ape/compare.j2", text: include_str!("mqm_ape/compare.j2") };
 
-/// The stages of its calls.
-const ANNOTATE: Stage = Stage::new("annotate");
+/// The stages of its calls, after that of GEMBA-MQM.
 pub const CORRECT: Stage = Stage::new("correct");
 pub const COMPARE: Stage = Stage::new("compare");
 
@@ -88,6 +87,24 @@ impl Outcome {
             [false, false] => Self::Translation,
             _ => Self::Tie,
         }
+    }
+
+    /// From a comparison in both orders. `is_a_better` returns true if translation A is better in an order;
+    /// its question is this step.
+    ///
+    /// # Errors
+    /// Those of `is_a_better`.
+    pub fn of_both_orders(
+        part: &str,
+        is_a_better: impl Fn(Order, Step) -> Result<bool, Error> + Sync,
+    ) -> Result<Self, Error> {
+        let is_correction_better = |order| {
+            // Swapped, the correction is A.
+            let is_swapped = order == Order::Swapped;
+            let step = COMPARE.about(part).round(1 + usize::from(is_swapped));
+            Ok(is_a_better(order, step)? == is_swapped)
+        };
+        Ok(Self::from_winners(both_orders(is_correction_better)?))
     }
 
     /// The error with its share of a penalty, and with the correction that won.
@@ -195,8 +212,11 @@ impl MqmApe {
         if correction == texts.target.trim() {
             return Ok(Outcome::Tie.weigh(error, correction));
         }
-        let is_better = both_orders(|order| self.compare(panel, texts, &correction, (order, &part)))?;
-        Ok(Outcome::from_winners(is_better).weigh(error, correction))
+        let outcome = Outcome::of_both_orders(&part, |order, step| {
+            let chat = self.questions.comparison(texts, &correction, order)?;
+            self.is_a_better(panel, step, &chat)
+        })?;
+        Ok(outcome.weigh(error, correction))
     }
 
     /// A translation without the error.
@@ -211,26 +231,16 @@ impl MqmApe {
         })
     }
 
-    /// True if the correction is better than the translation in this order.
-    fn compare(
-        &self,
-        panel: &Panel,
-        texts: &Texts,
-        correction: &str,
-        at: (Order, &str),
-    ) -> Result<bool, Error> {
-        let (order, part) = at;
-        let chat = self.questions.comparison(texts, correction, order)?;
+    /// True if translation A is better.
+    fn is_a_better(&self, panel: &Panel, step: Step, chat: &Chat) -> Result<bool, Error> {
         let form = ResponseFormat::Choice(["A", "B"].map(str::to_owned).into());
-        let question = panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGETS[1]));
-        let step = COMPARE.about(part).round(1 + usize::from(order == Order::Swapped));
+        let question = panel.question(chat, &form, self.max_tokens.unwrap_or(BUDGETS[1]));
         let reply = panel.answer(Role::Comparer, step, &question)?;
-        let first = match reply.text.trim() {
-            "A" => true,
-            "B" => false,
-            other => return Err(reading::unusable(other, "neither `A` nor `B`")),
-        };
-        Ok(first == (order == Order::Swapped))
+        match reply.text.trim() {
+            "A" => Ok(true),
+            "B" => Ok(false),
+            other => Err(reading::unusable(other, "neither `A` nor `B`")),
+        }
     }
 }
 

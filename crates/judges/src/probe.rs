@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Model, Panel, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
-    method::{Calls, SystemMeans},
+    method::{Calls, Output, SystemMeans},
     on_empty,
     prompt::{File, Prompts},
     scale::Scale,
@@ -72,6 +72,7 @@ pub const METHOD: Method = Method {
     weights: Some("wmt"),
     options: Options::CHOICES,
     common: &[],
+    output: Output::States,
     ..Method::with(|settings, options| Ok(Probe::new(settings, &Options::read(options))?.into()))
 };
 

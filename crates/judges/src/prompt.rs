@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, fs, path::Path};
 
-use minijinja::{Environment, UndefinedBehavior, Value, value::Serde};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
 use tribunal_core::{digest, files};
 
@@ -126,19 +126,35 @@ impl Prompts {
             .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: e.to_string() })
     }
 
+    /// These files, of which a template that prints `none` cannot be rendered.
+    #[must_use]
+    pub fn refusing_none(mut self) -> Self {
+        jinja::refuse_none(&mut self.environment);
+        self
+    }
+
     /// A template with its values filled in, without the file's last newline.
     ///
     /// # Errors
     /// [`Error::Failed`] when the template uses a value that the method does not provide.
     pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
-        let known = self.files.iter().find(|known| known.key == file.name);
-        let text = match known.filter(|_| !is_template(file.name)) {
+        self.try_render(file, values).map_err(|e| {
+            let name = self.find(file).map_or(file.name, |known| &known.name);
+            Error::Failed(format!("prompt `{name}`: {}", reason(&e)))
+        })
+    }
+
+    /// [`Prompts::render`], with the error of the template engine.
+    pub(super) fn try_render(&self, file: File, values: impl Serialize) -> Result<String, minijinja::Error> {
+        match self.find(file).filter(|_| !is_template(file.name)) {
             // Nothing is filled into schemas and shots.
             Some(plain) => Ok(plain.text.clone()),
             None => jinja::render(&self.environment, file.name, Value::from(Serde(values)), jinja::MAX_BYTES),
-        };
-        let name = known.map_or(file.name, |known| &known.name);
-        text.map_err(|e| Error::Failed(format!("prompt `{name}`: {}", reason(&e))))
+        }
+    }
+
+    fn find(&self, file: File) -> Option<&InForce> {
+        self.files.iter().find(|known| known.is_at(file))
     }
 
     /// The variables of a template that it does not define itself, with their attributes (`segment.source`).
@@ -184,7 +200,13 @@ fn is_template(name: &str) -> bool {
 /// The template engine's error on one line, with the line number.
 fn reason(error: &minijinja::Error) -> String {
     let at = error.line().map_or(String::new(), |line| format!(" (line {line})"));
-    error.detail().map_or_else(|| error.kind().to_string(), ToOwned::to_owned) + &at
+    let hint = "; hint: a template may only use the values that the method gives";
+    detail(error) + &at + if error.kind() == ErrorKind::UndefinedError { hint } else { "" }
+}
+
+/// The template engine's error without its place.
+pub(super) fn detail(error: &minijinja::Error) -> String {
+    error.detail().map_or_else(|| error.kind().to_string(), ToOwned::to_owned)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::Path};
 use super::{
     Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
-    method::{Build, Calls, Method, Role},
+    method::{Build, Calls, Method, Output, Role},
     method_file::{self, MethodFile},
     mqm_ape, probe, rate, remedy, reward, rubric_mqm,
     samples::Samples,
@@ -78,14 +78,6 @@ pub fn of_signature(signature: &Signature) -> Option<Method<'_>> {
 
 /// Names of common metrics, for a helpful error message.
 const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
-
-/// True if a method's model generates answers, which takes a model of some size. The other methods score
-/// given texts.
-#[must_use]
-pub fn writes(method: &Method<'_>) -> bool {
-    let readers = [&probe::METHOD, &likelihood::METHOD, &remedy::METHOD, &reward::METHOD];
-    !readers.iter().any(|reader| reader.name == method.name)
-}
 
 /// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
 #[must_use]
@@ -360,7 +352,7 @@ pub fn sign(
     }
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
-    if ![&probe::METHOD, &remedy::METHOD, &reward::METHOD].iter().any(|other| other.name == method.name) {
+    if matches!(method.output, Output::Text | Output::LogProbabilities) {
         // The rule of `llm::is_chance`.
         signed = signed.with("signal", "above-chance");
     }

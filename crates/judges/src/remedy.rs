@@ -19,10 +19,11 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Panel, Preset, Protocol, Provenance, Verdict,
+    method::Output,
     prompt::{File, Prompts},
     reading::strip,
-    reward::{HeadOptions, OUTPUTS, SCORE, SIGMOID, score_each},
-    setup::{self, GivenOptions, ReferenceOption, Settings},
+    reward::{OUTPUTS, SCORE, SCORE_MEANING, SIGMOID, score_each},
+    setup::{self, GivenOptions, ReferenceOption, Settings, options},
 };
 use crate::{
     llm::Chat,
@@ -43,10 +44,18 @@ pub const METHOD: Method = Method {
     scales: &[(&[("score", &["raw"])], OUTPUTS)],
     measured: Some(include_str!("remedy/measured.txt").trim_ascii_end()),
     presets: &[Preset::Strict],
-    options: &[ReferenceOption::CHOICES[0], HeadOptions::CHOICES[0]],
+    options: &[ReferenceOption::CHOICES[0], RemedyOptions::CHOICES[0]],
     common: &[],
+    output: Output::Head,
     ..Method::with(build)
 };
+
+options! {
+    /// Options of ReMedy, besides the reference.
+    pub struct RemedyOptions {
+        "score" is_raw: bool = { "sigmoid" => false, "raw" => true }, SCORE_MEANING;
+    }
+}
 
 /// Languages by their codes, with the names in the prompts of the published models.
 ///
@@ -112,7 +121,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
     let sample = Query { source_lang: "", target_lang: "", source: "", reference: Some("") };
     prompts.render(PROMPT, sample).map_err(setup::Error::from_prompt)?;
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
-    let judge = Remedy { prompts, shows_reference, is_raw: *HeadOptions::read(options).is_raw };
+    let judge = Remedy { prompts, shows_reference, is_raw: *RemedyOptions::read(options).is_raw };
     let provenance = Provenance::of(&judge.prompts);
     Ok(Judge::new(provenance, judge).of_head(None))
 }
@@ -132,7 +141,7 @@ impl Protocol for Remedy {
         let Some((lang, segment)) = unknown else { return Ok(()) };
         let known: Vec<&str> = LANGUAGES.iter().map(|(code, _)| *code).collect();
         Err(setup::Error::Conflict(format!(
-            "{} of `{}` is in `{}`, a language that the models of `remedy` were not trained with\nhint: they were with {}",
+            "{} of `{}` is in `{}`, which `remedy` models do not support\nhint: supported languages: {}",
             numbered(segment.seg),
             if segment.doc.is_empty() { &segment.system } else { &segment.doc },
             lang.code(),
@@ -143,7 +152,6 @@ impl Protocol for Remedy {
 
 impl Remedy {
     fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
-        let missing = || Error::Failed("the segment has no reference translation to show".into());
         let reference = segment.reference.as_deref().map(strip);
         let name = |lang: &Lang| {
             let unknown =
@@ -154,7 +162,11 @@ impl Remedy {
             source_lang: name(&segment.src_lang)?,
             target_lang: name(&segment.tgt_lang)?,
             source: strip(&segment.source),
-            reference: if self.shows_reference { Some(reference.ok_or_else(missing)?) } else { None },
+            reference: if self.shows_reference {
+                Some(reference.ok_or_else(Error::no_reference)?)
+            } else {
+                None
+            },
         };
         let chat =
             Chat::new().user(self.prompts.render(PROMPT, query)?).assistant(strip(&segment.hypothesis));

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{
     Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    method::Output,
     prompt::{File, Prompts},
     scale::{Scale, Unit},
     setup::{self, GivenOptions, Settings, options},
@@ -23,6 +24,9 @@ pub(super) const OUTPUTS: Scale = Scale::between(Unit::HeadOutput, [f64::NEG_INF
 /// Their logistic function.
 pub(super) const SIGMOID: Scale = Scale::between(Unit::HeadOutput, [0.0, 1.0]);
 
+/// The option `score` in words.
+pub(super) const SCORE_MEANING: &str = "the head's output, or its logistic function, 0 to 1";
+
 /// Metadata shown by `tribunal methods show reward`.
 pub const METHOD: Method = Method {
     name: "reward",
@@ -35,22 +39,15 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Strict],
     options: RewardOptions::CHOICES,
     common: &[],
+    output: Output::Head,
     ..Method::with(build)
 };
-
-options! {
-    /// The option of methods that read a score head whose outputs are log-odds.
-    pub struct HeadOptions {
-        "score" is_raw: bool = { "sigmoid" => false, "raw" => true },
-            "the logistic function of the head's output, 0 to 1, or the output itself";
-    }
-}
 
 options! {
     /// Options of REWARD.
     pub struct RewardOptions {
         "score" is_raw: bool = { "raw" => true, "sigmoid" => false },
-            "the head's output, or its logistic function, 0 to 1";
+            SCORE_MEANING;
         "output" output: Option<f64> = { "auto" => None, <number> Some },
             "the output that is read, from 1; auto: the only one";
     }

@@ -313,7 +313,7 @@ impl<'a> Texts<'a> {
     pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
         let reference = segment.reference.as_deref().filter(|_| shows_reference);
         if shows_reference && reference.is_none() {
-            return Err(Error::Failed("the segment has no reference translation to show".into()));
+            return Err(Error::no_reference());
         }
         Ok(Self {
             source_lang: segment.src_lang.name(),

@@ -243,7 +243,7 @@ pub enum Error {
     Prompt { file: String, reason: String },
     #[error("`{file}` line {line}: {reason}")]
     Line { file: String, line: usize, reason: String },
-    #[error("{0}; hint: a template may only use the values that the method gives")]
+    #[error("{0}")]
     Template(super::Error),
 }
 

@@ -9,14 +9,13 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Role, Settings, Stage, Step, Verdict,
+    Error, Judge, Panel, Protocol, Role, Settings, Step, Verdict,
     declaration::{Answers, Declaration},
-    gemba_mqm::THREE_SHOT,
+    gemba_mqm::{ANNOTATE, THREE_SHOT},
     in_parallel,
     method::Calls,
-    mqm_ape::{BUDGETS, COMPARE, CORRECT, Outcome, Questions},
+    mqm_ape::{BUDGETS, CORRECT, Outcome, Questions},
     pair::Texts,
-    pairwise::{Order, both_orders},
     reading::strip,
     setup::{self, GivenOptions},
 };
@@ -28,8 +27,6 @@ const BUDGET: usize = 512;
 
 /// The fewest tokens of an error's line: category, dash, quote, span, quote with the line's end.
 const TOKENS_PER_ERROR: usize = 5;
-
-const ANNOTATE: Stage = Stage::new("annotate");
 
 /// MQM-APE as published.
 struct Published {
@@ -95,17 +92,15 @@ impl Published {
         let chat = self.questions.correction(texts, error)?;
         let answer = self.ask(panel, (Role::Editor, CORRECT.about(part)), &chat, BUDGETS[0])?;
         let correction = read_correction(&answer);
-        let is_better = both_orders(|order| {
+        let outcome = Outcome::of_both_orders(part, |order, step| {
             let chat = self.questions.comparison(texts, &correction, order)?;
-            let step = COMPARE.about(part).round(1 + usize::from(order == Order::Swapped));
             let answer = self.ask(panel, (Role::Comparer, step), &chat, BUDGETS[1])?;
-            let is_first = read_winner(&answer).ok_or_else(|| {
+            read_winner(&answer).ok_or_else(|| {
                 Error::Unparsable("the comparison has no answer, on which the published program ends".into())
-            })?;
-            Ok(is_first == (order == Order::Swapped))
+            })
         })?;
         let weight = self.weights.penalty(error.severity, "other");
-        Ok(Outcome::from_winners(is_better).weigh(&ErrorSpan { weight, ..error.clone() }, correction))
+        Ok(outcome.weigh(&ErrorSpan { weight, ..error.clone() }, correction))
     }
 
     /// An answer; one that is cut is used as it is.

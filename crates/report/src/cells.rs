@@ -15,7 +15,7 @@ pub fn quoted(cells: Vec<String>) -> Vec<String> {
     cells.into_iter().map(|cell| if is_formula(&cell) { format!("'{cell}") } else { cell }).collect()
 }
 
-/// Returns true if a spreadsheet would run a cell. Numbers are no formulas.
+/// Returns true if a spreadsheet would run a cell. Numbers are not formulas.
 #[must_use]
 pub fn is_formula(text: &str) -> bool {
     let begins = text.starts_with(['=', '+', '-', '@', '\t', '\r']);

@@ -174,7 +174,7 @@ mod tests {
         ErrorSpan { side, start, end, ..ErrorSpan::new("style", span, severity) }
     }
 
-    /// The report of `tribunal meta --spans` on the same errors.
+    /// The report of `tribunal meta --also spans` on the same errors.
     fn report(segment: &Segment, marked: &serde_json::Value, named: &[ErrorSpan]) -> SpanReport {
         let line = json!({
             "system": "s", "doc": "d", "seg": 0, "src_lang": "de", "tgt_lang": "en", "source": segment.source,

@@ -17,26 +17,38 @@ const FILES: [(&str, &str); 3] = [
     ("answer.json", include_str!("../../../examples/methods/five-criteria/answer.json")),
 ];
 
-/// Its name, which its comments have too.
+/// Its name, and its path in comments.
 const NAME: &str = "five-criteria";
+const PATH: &str = "./five-criteria";
 
 /// Writes the folder of a method that is called as the folder.
 ///
 /// # Errors
-/// A folder that exists and is not empty, or that cannot be written.
+/// A folder that exists and is not empty, that cannot be written, or whose name no method can have.
 pub fn create(folder: &Path) -> Result<()> {
+    let shown = folder.display().to_string();
+    let another = "hint: choose another folder name";
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
-        bail!("`{}` exists already\nhint: name a new folder", folder.display());
+        bail!("`{shown}` exists already\n{another}");
     }
     let name = std::path::absolute(folder)?.file_name().map(|name| name.to_string_lossy().to_lowercase());
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
-    let name: String = name.unwrap_or_default().chars().map(plain).collect();
-    if name.is_empty() || registry::find(&name).is_ok() {
-        bail!("a method cannot be called `{name}`\nhint: name the folder otherwise");
+    let name = name.unwrap_or_default().replace([' ', '_'], "-");
+    if let Err(rule) = method_file::check_name(&name) {
+        bail!("a method cannot be called `{name}`: {rule}\n{another}");
     }
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
+    if registry::find(&name).is_ok() {
+        bail!("`{name}` is a built-in method\n{another}");
+    }
+    if folder.extension().is_some_and(|ending| ending == "toml") {
+        bail!("a path that ends in `.toml` is that of a method's file, not of its folder\n{another}");
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{shown}`"))?;
+    let path = if shown.contains('/') { shown } else { format!("./{shown}") };
+    // It stands in comments, each on one line.
+    let path = path.replace(char::is_control, "?");
     for (file, text) in FILES {
-        let text = text.replace(NAME, &name);
+        let parts = text.split(PATH).map(|part| part.replace(NAME, &name));
+        let text = parts.collect::<Vec<_>>().join(&path);
         files::write(&folder.join(file), |out| out.write_all(text.as_bytes()))?;
     }
     Ok(())

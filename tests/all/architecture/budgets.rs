@@ -17,10 +17,10 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/engine", "", 6_650),
     ("crates/hub", "", 1_970),
     ("crates/core", "", 7_330),
-    ("crates/judges", "", 13_150),
+    ("crates/judges", "", 13_200),
     ("crates/meta", "", 8_790),
     ("crates/replication", "", 3_980),
-    ("crates/eval", "", 3_800),
+    ("crates/eval", "", 3_810),
     ("crates/run", "", 5_960),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_100),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 90_200;
+const LINES: usize = 90_330;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];

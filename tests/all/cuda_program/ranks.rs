@@ -7,7 +7,7 @@ use candle_core::quantized::GgmlDType;
 use tribunal::engine::{Need, Options};
 
 use super::{is_emulated, score, tiny};
-use crate::fakes::gguf_of_heads;
+use crate::fakes::{copy_folder, gguf_of_heads};
 
 /// Said of GPUs that do not reach each other's memory.
 const REMARK: &str = "GPU 0 has no access to the memory of GPU 1, so what the GPUs exchange goes through this machine's \
@@ -75,12 +75,7 @@ fn a_run_that_lost_a_gpu_goes_on_with_the_others() {
     assert!((1..4).contains(&journal.lines().count()), "{journal}");
     // What is left goes on with another number of GPUs, or with as many of the others.
     let copy = folder.path().join("others");
-    std::fs::create_dir(&copy).unwrap();
-    for file in std::fs::read_dir(folder.path().join("lost")).unwrap().map(Result::unwrap) {
-        if file.file_type().unwrap().is_file() {
-            std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
-        }
-    }
+    copy_folder(&folder.path().join("lost"), &copy);
     let (code, verdicts, said) = judged("others", &lost, &["--device", "cuda:0,2", "--tensor-parallel", "2"]);
     assert_eq!((code, &verdicts), (Some(0), &whole), "{said}");
     // With the lost one excluded from the driver's count, the same command names a sufficient number, which

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -78,6 +78,34 @@ impl SmallRun {
         command.arg("--model").arg(&self.model).args(["--kv-cache", "8MiB", "--quiet"]);
         command.args(more);
         command
+    }
+
+    /// A run is verified, with the model and without, and repeated to the same bytes.
+    pub fn holds(&self, out: &str) {
+        for more in [&["--without-model"][..], &[]] {
+            let (code, text) = said(self.tribunal(&[&["verify", out], more].concat()));
+            assert!(code == 0 && text.contains("confirmed: nothing differs"), "{out} {more:?}: {text}");
+        }
+        let again = format!("{out}-again");
+        let (code, text) = said(self.tribunal(&["rerun", out, "--out", &again]));
+        assert!(code == 0 && text.contains("byte for byte"), "{out}: {text}");
+        assert_eq!(self.run_json(out)["signature"], self.run_json(&again)["signature"]);
+        let (code, text) = said(self.tribunal(&["verify", &again, "--without-model"]));
+        assert_eq!(code, 0, "{again}: {text}");
+    }
+
+    pub fn run_json(&self, out: &str) -> serde_json::Value {
+        serde_json::from_str(&self.read(&format!("{out}/run.json"))).unwrap()
+    }
+}
+
+/// Copies the plain files of a folder into a new one.
+pub fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
     }
 }
 

@@ -244,20 +244,20 @@ pub fn find(name: &str) -> Result<&'static Weights, Error> {
 ///
 /// ```
 /// use tribunal_core::mqm::{Severity, weights::{Weights, signed}};
-/// let own = Weights::by_severity([10.0, 5.0, 0.5], Some(25.0));
+/// let own = Weights::by_severity([10.0, 5.0, 0.5], Some(25.0)).unwrap();
 /// assert_eq!(own.name, "10/5/0.5/25");
 /// assert_eq!(*signed("10/5/0.5/25").unwrap(), own);
 /// assert_eq!(own.penalty(Severity::Minor, "style/awkward"), 0.5);
-/// assert!(signed("10/5").is_err());
+/// assert!(signed("10/5").is_err() && signed("0/0/0").is_err());
 /// ```
 pub fn signed(name: &str) -> Result<Cow<'static, Weights>, Error> {
     let numbers: Option<Vec<f64>> = name.split('/').map(|number| number.parse().ok()).collect();
-    let (penalties, cap) = match numbers.as_deref() {
-        Some(&[critical, major, minor]) => ([critical, major, minor], None),
-        Some(&[critical, major, minor, cap]) => ([critical, major, minor], Some(cap)),
+    let weights = match numbers.as_deref() {
+        Some(&[critical, major, minor]) => Weights::by_severity([critical, major, minor], None),
+        Some(&[critical, major, minor, cap]) => Weights::by_severity([critical, major, minor], Some(cap)),
         _ => return find(name).map(Cow::Borrowed),
     };
-    Ok(Cow::Owned(Weights::by_severity(penalties, cap)))
+    weights.map(Cow::Owned).ok_or_else(|| Error::Weights { name: name.into() })
 }
 
 /// The preset with the same penalties that does not saturate on longer texts; itself where it has no limits
@@ -275,18 +275,31 @@ pub fn names() -> String {
 
 impl Weights {
     /// Penalties of critical, major and minor errors of any category, named `CRITICAL/MAJOR/MINOR`, with
-    /// `/CAP` where there is one.
+    /// `/CAP` where there is one. `None` unless they are finite, at least 0 and in this order, the highest
+    /// and the cap above 0: a translation without errors is then better than no translation.
+    ///
+    /// ```
+    /// use tribunal_core::mqm::weights::Weights;
+    /// assert!(Weights::by_severity([5.0, 0.0, 0.0], None).is_some());
+    /// for penalties in [[0.0, 0.0, 0.0], [5.0, 6.0, 1.0], [5.0, 1.0, 2.0], [5.0, 1.0, -1.0]] {
+    ///     assert!(Weights::by_severity(penalties, None).is_none());
+    /// }
+    /// assert!(Weights::by_severity([5.0, 5.0, 1.0], Some(0.0)).is_none());
+    /// ```
     #[must_use]
-    pub fn by_severity(penalties: [f64; 3], cap: Option<f64>) -> Self {
+    pub fn by_severity(penalties: [f64; 3], cap: Option<f64>) -> Option<Self> {
+        let [critical, major, minor] = penalties;
+        let is_scale = critical > 0.0 && critical >= major && major >= minor && minor >= 0.0;
+        let is_finite = critical.is_finite() && cap.is_none_or(|cap| cap > 0.0 && cap.is_finite());
         let names: Vec<String> = penalties.iter().chain(&cap).map(ToString::to_string).collect();
         let rules = [Critical, Major, Minor].into_iter().zip(penalties);
-        Self {
+        (is_scale && is_finite).then(|| Self {
             name: names.join("/").into(),
             source: "the file of its method",
             rules: rules.map(|(severity, penalty)| rule(severity, Any, penalty)).collect(),
             cap,
             max_errors: None,
-        }
+        })
     }
 
     /// The penalty of one error. Unit: 0 or more, lower is better.

@@ -8,7 +8,7 @@ use super::{RoleAssignment, assignments};
 use crate::{
     error::{Error, Result},
     hub,
-    judges::NeededHead,
+    judges::{NeededHead, method::Output, registry::METHODS},
     spec::ModelSpec,
 };
 
@@ -20,18 +20,28 @@ use crate::{
 pub fn check(spec: &ModelSpec, method: &str, needed: Option<NeededHead>) -> Result<()> {
     for RoleAssignment { model, .. } in assignments(spec)? {
         let Some(found) = head(&model) else { continue };
-        let reason = match (needed, found) {
-            (None, Head::Scores(_)) => "has a score head and answers no question".to_owned(),
-            (Some(_), Head::Vocabulary) => "is a language model without a score head".to_owned(),
+        let (reason, hint) = match (needed, found) {
+            (None, Head::Scores(_)) => {
+                let readers = METHODS.iter().filter(|method| method.output == Output::Head);
+                let readers: Vec<String> = readers.map(|method| format!("`{}`", method.name)).collect();
+                let hint = format!("the methods {} read score heads", readers.join(" and "));
+                ("has a score head and answers no question".to_owned(), hint)
+            }
+            (Some(_), Head::Vocabulary) => {
+                let hint = "a reward model, such as `remedy-9b-23`".to_owned();
+                ("is a language model without a score head".to_owned(), hint)
+            }
             (Some(NeededHead { output: None }), Head::Scores(n)) if n > 1 => {
-                format!("has a score head of {n} outputs, of which none is chosen (`reward:output=1`)")
+                let hint = "choose one of its outputs, as in `reward:output=1`".to_owned();
+                (format!("has a score head of {n} outputs, of which none is chosen"), hint)
             }
             (Some(NeededHead { output: Some(output) }), Head::Scores(n)) if output > n => {
-                format!("has a score head of {n} outputs, and output {output} is to be read")
+                let reason = format!("has a score head of {n} outputs, and output {output} is to be read");
+                (reason, format!("its outputs are 1 to {n}"))
             }
             _ => continue,
         };
-        return Err(Error::Head { method: method.to_owned(), model, reason });
+        return Err(Error::Head { method: method.to_owned(), model, reason, hint });
     }
     Ok(())
 }

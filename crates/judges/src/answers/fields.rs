@@ -15,27 +15,11 @@ use crate::{
     reading,
 };
 
-mod schema;
-
 /// The schema of JSON answers.
 pub const SCHEMA: File = File { name: "schema.json", text: "" };
 
 /// The texts that `substringOf` in a schema can name.
 pub const TEXTS: [&str; 2] = ["source", "translation"];
-
-/// A fault of a method's file at one of its keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    pub key: String,
-    pub reason: String,
-}
-
-impl Fault {
-    #[must_use]
-    pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { key: key.into(), reason: reason.into() }
-    }
-}
 
 /// The answers of a method in a file. At least one of number and errors is read.
 #[derive(Clone, Debug)]
@@ -106,18 +90,6 @@ pub struct ErrorList {
 }
 
 impl Fields {
-    /// Checks that every field that is read has a place in the schema, with values that can be read, and that
-    /// spans are copied from texts that exist.
-    ///
-    /// # Errors
-    /// The reason why an answer of this form cannot be read.
-    pub fn check(&self) -> Result<(), Fault> {
-        match &self.form {
-            Form::Schema(root) => schema::check(self, root),
-            Form::Choices(_) | Form::Pattern(_) | Form::Text => Ok(()),
-        }
-    }
-
     /// The form of an answer about these texts.
     #[must_use]
     pub fn form(&self, texts: &Texts) -> ResponseFormat {
@@ -190,36 +162,39 @@ impl Number {
     /// The number that a value stands for; `None` where it is left out.
     ///
     /// # Errors
-    /// The reason why it is no number of the scale.
+    /// The reason why it is not a number of the scale.
     pub fn of_value(&self, value: &Value) -> Result<Option<f64>, String> {
         match value {
             Value::Null => Ok(None),
             Value::Number(number) => self.within(number.as_f64().unwrap_or(f64::NAN)).map(Some),
             Value::String(text) => self.of_text(text),
-            other => Err(format!("{other} is no number")),
+            other => Err(format!("{other} is not a number")),
         }
     }
 
-    /// [`Number::of_value`] of a text, without the brackets, quotes and full stop around it.
+    /// [`Number::of_value`] of a text, or of it without brackets, quotes and a full stop around it.
     fn of_text(&self, text: &str) -> Result<Option<f64>, String> {
-        let is_around = |c: char| c.is_whitespace() || "\"'`*.“”[]()".contains(c);
-        let spellings = [text.trim(), text.trim_matches(is_around)];
-        for word in spellings {
+        let is_around = |c: char| c.is_whitespace() || "\"'`*“”[]()".contains(c);
+        let bare = text.trim_matches(is_around);
+        let bare = bare.strip_suffix('.').unwrap_or(bare).trim_matches(is_around);
+        for word in [text.trim(), bare] {
             if self.missing.iter().any(|missing| missing == word) {
                 return Ok(None);
             }
             if let Some(number) = self.values.get(word) {
                 return Ok(Some(*number));
             }
+            if let Ok(number) = word.parse::<f64>() {
+                return self.within(number).map(Some);
+            }
         }
-        let number = spellings[1].parse::<f64>().map_err(|_| format!("`{}` is no number", spellings[1]))?;
-        self.within(number).map(Some)
+        Err(format!("`{bare}` is not a number"))
     }
 
     fn within(&self, number: f64) -> Result<f64, String> {
         let [lowest, highest] = self.ends;
         let is_in = (lowest..=highest).contains(&number);
-        is_in.then_some(number).ok_or_else(|| format!("{number} is not in {lowest} to {highest}"))
+        is_in.then_some(number).ok_or_else(|| format!("{number} is outside {lowest} to {highest}"))
     }
 }
 
@@ -271,12 +246,19 @@ mod tests {
         check(None, " 4\n", Ok(4.0));
         check(None, "\"good\".", Ok(5.0));
         check(None, "n/a", Err("the answer leaves the score out"));
-        check(None, "6", Err("6 is not in 1 to 5"));
-        check(None, "nan", Err("NaN is not in 1 to 5"));
-        check(None, "Good", Err("`Good` is no number"));
+        check(None, "6", Err("6 is outside 1 to 5"));
+        check(None, "nan", Err("NaN is outside 1 to 5"));
+        check(None, "Good", Err("`Good` is not a number"));
         check(Some("[RESULT]"), "The [RESULT] 2 is wrong. [RESULT] (3)", Ok(3.0));
-        check(Some("[RESULT]"), "fine [RESULT] 3 of 5", Err("`3 of 5` is no number"));
+        check(Some("[RESULT]"), "fine [RESULT] 3 of 5", Err("`3 of 5` is not a number"));
         check(Some("[RESULT]"), "3", Err("no `[RESULT]`"));
+        check(Some("[RESULT]"), "Poor. [RESULT] .5", Err("0.5 is outside 1 to 5"));
+        let unit = Number { ends: [0.0, 1.0], ..number(Places::Answer) };
+        for (answer, expected) in
+            [(".5", 0.5), ("0.5.", 0.5), (" (.5). ", 0.5), ("\"1.\"", 1.0), ("**0**.", 0.0)]
+        {
+            assert_eq!(unit.read(answer, &Value::Null), Ok(expected), "{answer}");
+        }
     }
 
     #[test]
@@ -291,7 +273,7 @@ mod tests {
         check(json!({"a": {"score": "good"}, "b": "n/a"}), Ok(5.0));
         check(json!({"a": {"score": null}, "b": "n/a"}), Err("the answer leaves the score out"));
         check(json!({"a": {}, "b": 1}), Err("no field `a.score`"));
-        check(json!({"a": {"score": 0}, "b": 1}), Err("`a.score`: 0 is not in 1 to 5"));
-        check(json!({"a": {"score": true}, "b": 1}), Err("`a.score`: true is no number"));
+        check(json!({"a": {"score": 0}, "b": 1}), Err("`a.score`: 0 is outside 1 to 5"));
+        check(json!({"a": {"score": true}, "b": 1}), Err("`a.score`: true is not a number"));
     }
 }

@@ -117,7 +117,7 @@ impl Shown {
     fn chat(&self, prompts: &Prompts, file: File, segment: &Segment, spans: &str) -> Result<Chat, Error> {
         let reference = segment.reference.as_deref().filter(|_| self.reference);
         if self.reference && reference.is_none() {
-            return Err(Error::Failed("the segment has no reference translation to show".into()));
+            return Err(Error::no_reference());
         }
         let instructions = self.domain.of(segment).map(|domain| {
             let values = serde_json::json!({

@@ -58,8 +58,12 @@ impl Folder {
     }
 }
 
-fn refused(changes: &[(&str, &str)]) -> String {
-    Folder::new(changes).read().err().unwrap_or_else(|| panic!("{changes:?} is read"))
+/// The refusals of folders, each with its changes.
+fn refusals(folders: &[&[(&str, &str)]]) -> String {
+    let refused = |changes: &&[(&str, &str)]| {
+        Folder::new(changes).read().err().unwrap_or_else(|| panic!("{changes:?} is read"))
+    };
+    folders.iter().map(refused).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn a_method_is_read_from_its_file_or_its_folder() {
     let folder = Folder::new(&[]);
     let method = folder.read().unwrap();
     let of_file = MethodFile::read(&folder.0.path().join(FILE)).unwrap();
-    assert_eq!(of_file.hash(), method.hash());
+    assert_eq!(of_file.files(), method.files());
     let described = method.method();
     assert_eq!((described.name, described.weights), ("mine", Some("10/4/0.5")));
     assert_eq!(described.scale.to_string(), "-10 to 0, higher is better; raw scores without the minus");
@@ -76,12 +80,47 @@ fn a_method_is_read_from_its_file_or_its_folder() {
     assert_eq!(names, [FILE, "question.j2", "answer.json"]);
     // Other files of the folder do not count.
     fs::write(folder.0.path().join("notes.txt"), "x").unwrap();
-    assert_eq!(folder.read().unwrap().hash(), method.hash());
+    assert_eq!(folder.read().unwrap().files(), method.files());
     fs::write(folder.0.path().join("question.j2"), "{{ source }}").unwrap();
-    assert_ne!(folder.read().unwrap().hash(), method.hash());
-    let reference = Folder::new(&[("{{ target }}", "{% if reference %}{{ reference }}{% endif %}")]);
-    let method = reference.read().unwrap();
-    assert_eq!((method.method().options[0].name, method.method().granularities.len()), ("reference", 1));
+    assert_ne!(folder.read().unwrap().files(), method.files());
+    for condition in ["reference", "reference is not none", "reference is none %}none{% else"] {
+        let text = format!("{{% if {condition} %}}Reference: {{{{ reference }}}}{{% endif %}}");
+        let method = Folder::new(&[("{{ target }}", &text)]).read().unwrap();
+        assert_eq!((method.method().options[0].name, method.method().granularities.len()), ("reference", 1));
+    }
+    assert_eq!(place(Path::new("a/b.toml")), (PathBuf::from("a"), "b.toml".to_owned()));
+    assert_eq!(place(Path::new("a/b")), (PathBuf::from("a/b"), FILE.to_owned()));
+}
+
+#[test]
+fn names_of_files_are_spelled_in_one_way() {
+    for name in ["x//answer.json", "x/./answer.json"] {
+        let folder = Folder::new(&[("\"answer.json\"", &format!("\"{name}\""))]);
+        fs::create_dir(folder.0.path().join("x")).unwrap();
+        fs::write(folder.0.path().join("x/answer.json"), SCHEMA_TEXT).unwrap();
+        let refused = format!("`DIR/method.toml` line 8: `{name}` must be written `x/answer.json`");
+        assert_eq!(folder.read().unwrap_err(), refused);
+    }
+}
+
+#[test]
+fn lines_of_keys_are_not_those_of_comments() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/methods/five-criteria");
+    let text = fs::read_to_string(example.join(FILE)).unwrap();
+    for (key, line) in [
+        ("name", "name ="),
+        ("role", "role ="),
+        ("question", "question ="),
+        ("answer", "[answer]"),
+        ("schema", "schema ="),
+        ("score", "[score]"),
+        ("lowest", "lowest ="),
+        ("style.score", "mean ="),
+        ("not applicable", "missing ="),
+    ] {
+        let found = text.lines().nth(line_of(&text, key) - 1).unwrap();
+        assert!(found.starts_with(line), "{key}: {found}");
+    }
 }
 
 #[test]
@@ -97,62 +136,70 @@ fn a_request_is_told_from_a_name() {
 }
 
 #[test]
-fn files_that_are_refused() {
-    let keys = [
-        refused(&[("summary", "sumary")]),
-        refused(&[("better = \"lower\"", "better = \"worse\"")]),
-        refused(&[("max-tokens = 100", "max-tokens = 0")]),
-        refused(&[("lowest = 0", "lowest = 10")]),
-        refused(&[("name = \"mine\"", "name = \"Mine/..\"")]),
-        refused(&[("citation = \"c\"", "citation = \"c\"\nrole = \"referee\"")]),
-        refused(&[("field = \"score\"", "field = \"total\"")]),
-        refused(&[("field = \"score\"", "after = \"x\"")]),
-        refused(&[("schema = \"answer.json\"", "schema = \"answer.json\"\npattern = \"1\"")]),
-        refused(&[("schema = \"answer.json\"", "pattern = \"(\"")]),
-        refused(&[("minor = 0.5", "minor = -1")]),
-        refused(&[("span = \"span\"", "span = \"text\"")]),
-    ];
-    insta::assert_snapshot!(keys.join("\n"), @r#"
+fn keys_that_are_refused() {
+    let keys = refusals(&[
+        &[("summary", "sumary")],
+        &[("better = \"lower\"", "better = \"worse\"")],
+        &[("max-tokens = 100", "max-tokens = 0")],
+        &[("lowest = 0", "lowest = 10")],
+        &[("name = \"mine\"", "name = \"Mine/..\"")],
+        &[("citation = \"c\"", "citation = \"c\"\nrole = \"referee\"")],
+        &[("field = \"score\"", "field = \"total\"")],
+        &[("field = \"score\"", "after = \"x\"")],
+        &[("schema = \"answer.json\"", "schema = \"answer.json\"\npattern = \"1\"")],
+        &[("schema = \"answer.json\"", "pattern = \"(\"")],
+        &[("minor = 0.5", "minor = -1")],
+        &[("span = \"span\"", "span = \"text\"")],
+        &[("better = \"lower\"", "values = { maybe = 70 }")],
+        &[("summary = \"s\"", "summary = \"\"")],
+    ]);
+    insta::assert_snapshot!(keys, @r#"
     `DIR/method.toml` line 3: unknown field `sumary`, expected one of `name`, `summary`, `citation`, `role`, `prompts`, `answer`, `score`, `errors`, `weights`
     `DIR/method.toml` line 13: unknown variant `worse`, expected `higher` or `lower`
-    `DIR/method.toml` line 9: it can be 1 to 16384
+    `DIR/method.toml` line 9: `max-tokens` must be 1 to 16384
     `DIR/method.toml` line 11: `lowest` 10 is not below `highest` 10
-    `DIR/method.toml` line 2: a name has 1 to 64 lower-case letters, digits, hyphens and dots
+    `DIR/method.toml` line 2: a name consists of 1 to 64 lower-case letters, digits, hyphens and dots
     `DIR/method.toml` line 5: a role cannot be `referee`
     hint: it can be annotator, debater-a, debater-b, checker, reviewer, judge, tier-1, tier-2, single, core, evaluator, search, comparer or editor
     `DIR/method.toml` line 14: the schema has no property `total`
-    `DIR/method.toml` line 10: the number of a JSON answer is at `field` or `mean`, that of others the answer or `after` a text
+    `DIR/method.toml` line 10: with `schema`, `[score]` needs `field` or `mean`; without it, the score is the whole answer or the text `after` a mark
     `DIR/method.toml` line 7: an answer has one form: `schema`, `choices` or `pattern`
-    `DIR/method.toml` line 8: regex parse error:     (     ^ error: unclosed group
-    `DIR/method.toml` line 20: a penalty is a number from 0
+    `DIR/method.toml` line 8: `pattern` cannot be compiled: unclosed group
+    `DIR/method.toml` line 20: penalties must be at least 0, `critical` above 0 and not below `major`, `major` not below `minor`; a `cap` must be above 0
     `DIR/method.toml` line 17: the schema has no property `text`
+    `DIR/method.toml` line 13: `maybe` stands for 70, which is outside 0 to 10
+    `DIR/method.toml` line 3: `summary` must be one line of text without control characters
     "#);
-    let files = [
-        refused(&[("question.j2", "../question.j2")]),
-        refused(&[("question.j2", "/etc/passwd.j2")]),
-        refused(&[("question.j2", "other.j2")]),
-        refused(&[("question.j2", "question.txt")]),
-        refused(&[("\"translation\"", "\"reference\"")]),
-        refused(&[(SCHEMA_TEXT, "[]")]),
-        refused(&[("{{ target }}", "{{ target")]),
-        refused(&[("{{ target }}", "{% if reference %}{{ tarqet }}{% endif %}")]),
-        refused(&[("{{ target }}", "{% include 'method.toml' %}")]),
-        refused(&[("{{ target }}", "{{ reference }}")]),
-        refused(&[("{{ target }}", "{% if reference %}{{ target | shout }}{% endif %}")]),
-    ];
-    insta::assert_snapshot!(files.join("\n"), @r#"
+}
+
+#[test]
+fn files_that_are_refused() {
+    let files = refusals(&[
+        &[("question.j2", "../question.j2")],
+        &[("question.j2", "/etc/passwd.j2")],
+        &[("question.j2", "other.j2")],
+        &[("question.j2", "question.txt")],
+        &[("\"translation\"", "\"reference\"")],
+        &[(SCHEMA_TEXT, "[]")],
+        &[("{{ target }}", "{{ target")],
+        &[("{{ target }}", "{% if reference %}{{ tarqet }}{% endif %}")],
+        &[("{{ target }}", "{% include 'method.toml' %}")],
+        &[("{{ target }}", "{{ reference }}")],
+        &[("{{ target }}", "{% if reference %}{{ target | shout }}{% endif %}")],
+    ]);
+    insta::assert_snapshot!(files, @r#"
     `DIR/method.toml` line 6: `../question.j2` cannot be read: `../question.j2` leads out of the folder
     `DIR/method.toml` line 6: `/etc/passwd.j2` cannot be read: `/etc/passwd.j2` leads out of the folder
     `DIR/method.toml` line 6: `other.j2` cannot be read: there is no such file or folder
     `DIR/method.toml` line 6: `question.txt` does not end in `.j2`
     `DIR/method.toml` line 8: `substringOf` names "reference"; it can name source and translation
-    `DIR/method.toml` line 8: `answer.json` is no schema: it is no object
-    prompt `question.j2` cannot be used: unexpected `{`, expected end of variable block (line 3)
-    `DIR/question.j2` line 2: there is no value `tarqet`; did you mean `target`?
-    hint: a template can use source_lang, source, target_lang, target, reference, schema
-    prompt `question.j2`: tried to include non-existing template 'method.toml' (line 2); hint: a template may only use the values that the method gives
-    `DIR/question.j2` line 2: a reference that is not shown prints `none` here; hint: {% if reference %} ... {% endif %}
-    prompt `question.j2`: filter shout is unknown (line 2); hint: a template may only use the values that the method gives
+    `DIR/method.toml` line 8: `answer.json` must contain a JSON object
+    prompt `DIR/question.j2` cannot be used: unexpected `{`, expected end of variable block (line 3)
+    `DIR/question.j2` line 2: unknown variable `tarqet`; did you mean `target`?
+    hint: available variables: source_lang, source, target_lang, target, reference, schema
+    `DIR/question.j2` line 2: tried to include non-existing template 'method.toml'
+    `DIR/question.j2` line 2: without a reference, it prints `none`; hint: {% if reference %} ... {% endif %}
+    `DIR/question.j2` line 2: filter shout is unknown
     "#);
 }
 

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, io, path::Path};
 use serde::Deserialize;
 use tribunal_core::files;
 
-use super::{JUDGE, MethodFile, QUESTION, SYSTEM};
+use super::{Fault, JUDGE, MethodFile, QUESTION, SYSTEM, schema};
 use crate::{
     Direction, Role,
-    answers::fields::{ErrorList, Fault, FieldPath, Fields, Form, Number, Places, SCHEMA},
+    answers::fields::{ErrorList, FieldPath, Fields, Form, Number, Places, SCHEMA},
     declaration::{Answers, Declaration, Layout},
     mqm::{
         Severity,
@@ -134,6 +134,12 @@ impl<R: Fn(&str) -> io::Result<String>> Reader<R> {
         let text = (self.read)(name);
         let text =
             text.map_err(|e| Fault::new(key, format!("`{name}` cannot be read: {}", files::describe(&e))))?;
+        // A copy of the folder has the same names in the same order.
+        let parts = Path::new(name).components().map(|part| part.as_os_str().to_string_lossy());
+        let plain = parts.collect::<Vec<_>>().join("/");
+        if plain != name {
+            return Err(Fault::new(key, format!("`{name}` must be written `{plain}`")));
+        }
         self.files.push(InForce::of_folder(place, name, text.clone()));
         Ok(text)
     }
@@ -163,9 +169,9 @@ impl Method {
         };
         let weights = match (&self.errors, self.weights) {
             (None, None) if number.is_none() => {
-                return Err(Fault::new("answer", "neither `[score]` nor `[errors]` says what is read"));
+                return Err(Fault::new("answer", "add `[score]`, `[errors]` or both"));
             }
-            (None, Some(_)) => return Err(Fault::new("weights", "there are weights, and no `[errors]`")),
+            (None, Some(_)) => return Err(Fault::new("weights", "`[weights]` needs `[errors]`")),
             (None, None) => None,
             (Some(_), _) if !matches!(form, Form::Schema(_)) => {
                 return Err(Fault::new("errors", "errors are read from JSON; hint: give a `schema`"));
@@ -173,7 +179,7 @@ impl Method {
             (Some(_), weights) => Some(weights.map_or_else(|| Ok("wmt".to_owned()), Weights::checked)?),
         };
         let fields = Fields { form, number, errors: self.errors.map(ErrorList::from) };
-        fields.check()?;
+        schema::check(&fields)?;
         let question = Declaration {
             stage: JUDGE,
             role,
@@ -199,48 +205,62 @@ impl Method {
 
     /// Checks the name and the budget, and that no word controls a terminal.
     fn check_words(&self) -> Result<(), Fault> {
-        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-        if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_plain) {
-            let reason = format!("a name has 1 to {MAX_NAME} lower-case letters, digits, hyphens and dots");
-            return Err(Fault::new("name", reason));
-        }
+        check_name(&self.name).map_err(|reason| Fault::new("name", reason))?;
         for (key, text) in [("summary", &self.summary), ("citation", &self.citation)] {
             if text.trim().is_empty() || text.chars().any(char::is_control) {
-                return Err(Fault::new(key, "it is empty, or more than a line of text"));
+                let reason = format!("`{key}` must be one line of text without control characters");
+                return Err(Fault::new(key, reason));
             }
         }
         match self.answer.max_tokens {
             1..=MAX_TOKENS => Ok(()),
-            _ => Err(Fault::new("max-tokens", format!("it can be 1 to {MAX_TOKENS}"))),
+            _ => Err(Fault::new("max-tokens", format!("`max-tokens` must be 1 to {MAX_TOKENS}"))),
         }
     }
+}
+
+/// Checks the name of a method.
+///
+/// # Errors
+/// The rule, for a name that breaks it.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    let is_name = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain);
+    let rule = || format!("a name consists of 1 to {MAX_NAME} lower-case letters, digits, hyphens and dots");
+    is_name.then_some(()).ok_or_else(rule)
 }
 
 impl Answer {
     fn form(&self, schema: impl FnOnce(&str) -> Result<String, Fault>) -> Result<Form, Fault> {
         match (&self.schema, &self.choices, &self.pattern) {
             (Some(name), None, None) => {
-                let fault = |reason: String| Fault::new("schema", format!("`{name}` is no schema: {reason}"));
+                let fault = |reason: &str| Fault::new("schema", format!("`{name}` {reason}"));
                 let schema: serde_json::Value =
-                    serde_json::from_str(&schema(name)?).map_err(|e| fault(e.to_string()))?;
-                if schema.is_object() {
-                    Ok(Form::Schema(schema))
-                } else {
-                    Err(fault("it is no object".into()))
-                }
+                    serde_json::from_str(&schema(name)?).map_err(|e| fault(&format!("is not JSON: {e}")))?;
+                let is_object = schema.is_object();
+                is_object.then_some(Form::Schema(schema)).ok_or_else(|| fault("must contain a JSON object"))
             }
             (None, Some(choices), None)
                 if choices.iter().all(|choice| !choice.trim().is_empty()) && !choices.is_empty() =>
             {
                 Ok(Form::Choices(choices.clone()))
             }
-            (None, Some(_), None) => Err(Fault::new("choices", "there is no choice, or an empty one")),
+            (None, Some(_), None) => {
+                Err(Fault::new("choices", "`choices` must be one text or more, none of them empty"))
+            }
             (None, None, Some(pattern)) if pattern.len() > MAX_PATTERN => {
-                Err(Fault::new("pattern", format!("it has more than {MAX_PATTERN} bytes")))
+                Err(Fault::new("pattern", format!("`pattern` has more than {MAX_PATTERN} bytes")))
             }
             (None, None, Some(pattern)) => match regex::Regex::new(pattern) {
                 Ok(_) => Ok(Form::Pattern(pattern.clone())),
-                Err(error) => Err(Fault::new("pattern", error.to_string().replace('\n', " "))),
+                Err(error) => {
+                    let error = error.to_string();
+                    let last = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                    Err(Fault::new(
+                        "pattern",
+                        format!("`pattern` cannot be compiled: {}", last.trim_end_matches('.')),
+                    ))
+                }
             },
             (None, None, None) => Ok(Form::Text),
             _ => Err(Fault::new("answer", "an answer has one form: `schema`, `choices` or `pattern`")),
@@ -265,21 +285,26 @@ impl Score {
                 if let Some((name, _)) =
                     mean.iter().find(|(_, weight)| !(weight.is_finite() && **weight > 0.0))
                 {
-                    return Err(Fault::new(name, "a weight in a mean is a number above 0"));
+                    return Err(Fault::new(name, format!("the weight of `{name}` must be above 0")));
                 }
                 Places::Mean(mean.into_iter().map(|(name, weight)| (FieldPath(name), weight)).collect())
             }
             (None, None, Some(mark)) if !is_json && !mark.trim().is_empty() => Places::After(mark),
             (None, None, None) if !is_json => Places::Answer,
             _ => {
-                let reason = "the number of a JSON answer is at `field` or `mean`, that of others the answer or `after` a text";
+                let reason = "with `schema`, `[score]` needs `field` or `mean`; without it, the score is the whole answer \
+                              or the text `after` a mark";
                 return Err(Fault::new("score", reason));
             }
         };
         let Self { values, missing, .. } = self;
         let number = Number { places, ends, values, missing };
         for (word, value) in &number.values {
-            number.of_value(&(*value).into()).map_err(|reason| Fault::new(word, reason))?;
+            if !(ends[0]..=ends[1]).contains(value) {
+                let [lowest, highest] = ends;
+                let reason = format!("`{word}` stands for {value}, which is outside {lowest} to {highest}");
+                return Err(Fault::new(word, reason));
+            }
         }
         if let (Form::Choices(choices), Places::Answer) = (form, &number.places) {
             for choice in choices {
@@ -310,11 +335,10 @@ impl Weights {
                 Ok(name)
             }
             Self { preset: None, critical: Some(critical), major: Some(major), minor: Some(minor), cap } => {
-                let penalties = [critical, major, minor];
-                if penalties.iter().chain(&cap).any(|penalty| !(penalty.is_finite() && *penalty >= 0.0)) {
-                    return Err(Fault::new("weights", "a penalty is a number from 0"));
-                }
-                Ok(Penalties::by_severity(penalties, cap).name.into_owned())
+                let reason = "penalties must be at least 0, `critical` above 0 and not below `major`, `major` not below \
+                              `minor`; a `cap` must be above 0";
+                let weights = Penalties::by_severity([critical, major, minor], cap);
+                Ok(weights.ok_or_else(|| Fault::new("weights", reason))?.name.into_owned())
             }
             _ => Err(Fault::new("weights", "weights are a `preset`, or `critical`, `major` and `minor`")),
         }

@@ -31,11 +31,12 @@ fn prometheus_with_and_without_a_reference() {
     assert_eq!(signed.each_ref().map(|s| s.get("reference").unwrap()), ["off", "on"]);
     assert_eq!(signed[0].get("method"), Some("m-prometheus"));
     assert_eq!(signed[0].get("scale"), Some("1..5"));
-    assert_eq!(signed[0].get("method-file").map(str::len), Some(8));
+    assert_eq!(signed[0].get("prompts").map(str::len), Some(8));
+    assert_eq!(signed[0].get("prompts"), signed[1].get("prompts"));
     for (answer, expected) in [
         ("[RESULT] 5.", "score 5 raw 5\n"),
         ("Good [RESULT] (3)\n", "score 3 raw 3\n"),
-        ("[RESULT] 6", "Unparsable: 6 is not in 1 to 5: `[RESULT] 6`\n"),
+        ("[RESULT] 6", "Unparsable: 6 is outside 1 to 5: `[RESULT] 6`\n"),
         ("Score: 4", "Unparsable: no `[RESULT]`: `Score: 4`\n"),
         ("I cannot rate this.", "Refused: the model declined: I cannot rate this.\n"),
     ] {
@@ -70,7 +71,7 @@ fn five_criteria_and_their_weighted_mean() {
 
 #[test]
 fn a_checklist_marks_errors_with_its_own_weights() {
-    let judge = built("mqm-checklist");
+    let built = built("mqm-checklist");
     let finding = |check: &str, span: &str, priority: &str| {
         format!(r#"{{"check": "{check}", "span": "{span}", "reason": "r", "priority": "{priority}"}}"#)
     };
@@ -80,12 +81,12 @@ fn a_checklist_marks_errors_with_its_own_weights() {
         finding("accuracy/omission", "He", "nice-to-fix")
     );
     assert_eq!(
-        show(&verdict(&judge, &answer)),
+        show(&verdict(&built, &answer)),
         "score -10.5 raw -10.5\n  critical accuracy/mistranslation `Bank` target 12..16 weight 10\n  \
          minor accuracy/omission `He` source 0..2 weight 0.5\n"
     );
-    assert_eq!(show(&verdict(&judge, r#"{"findings": []}"#)), "score 0 raw 0\n");
-    let signed = judge.signature().all();
+    assert_eq!(show(&verdict(&built, r#"{"findings": []}"#)), "score 0 raw 0\n");
+    let signed = built.signature().all();
     assert_eq!((signed.get("weights"), signed.get("scale")), (Some("10/5/0.5/50"), Some("penalty")));
     let method = registry::of_signature(&signed).unwrap();
     assert_eq!(method.name, "mqm-checklist");
@@ -95,14 +96,10 @@ fn a_checklist_marks_errors_with_its_own_weights() {
     let path = example("mqm-checklist").display().to_string();
     let of_document = Settings { granularity: Some(Granularity::Doc), ..Settings::default() };
     let script = Script::says(&answer);
-    assert_eq!(run(&judge_with(&path, &of_document), &script, &document()).len(), 1);
+    assert_eq!(run(&judge(&path, &of_document), &script, &document()).len(), 1);
     let wmt = Settings { weights: Some("wmt".into()), ..Settings::default() };
-    let by_wmt = verdict(&judge_with(&path, &wmt), &answer);
+    let by_wmt = verdict(&judge(&path, &wmt), &answer);
     assert_eq!(by_wmt.map(|verdict| verdict.score).ok(), Some(-6.0));
-}
-
-fn judge_with(path: &str, settings: &Settings) -> Built {
-    judge(path, settings)
 }
 
 #[test]
@@ -115,7 +112,7 @@ fn a_choice_read_as_a_number_of_which_less_is_better() {
     std::fs::write(dir.path().join("q.j2"), "How much is to be changed?\n{{ source }}\n{{ target }}")
         .unwrap();
     let path = dir.path().display().to_string();
-    let judge = judge_with(&path, &Settings::default());
+    let judge = judge(&path, &Settings::default());
     assert_eq!(show(&verdict(&judge, "some")), "score -1 raw 1\n");
     assert!(verdict(&judge, "?").is_err());
     assert_eq!((judge.direction, judge.method().roles), (Direction::Lower, &[Role::Reviewer][..]));

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tribunal_core::{digest, mqm::weights};
-use tribunal_judges::Preset;
+use tribunal_judges::{Preset, pairwise::Order};
 
 use super::*;
 

@@ -51,13 +51,12 @@ impl Rows for Csv {
     }
 
     fn finish(self: Box<Self>, _: &mut dyn Write) -> Result<Vec<String>, Error> {
-        if self.n_quoted == 0 {
-            return Ok(Vec::new());
-        }
-        Ok(vec![format!(
-            "an apostrophe stands before {}, which a spreadsheet would run as a formula; hint: Parquet has none",
-            counted(self.n_quoted, "cell")
-        )])
+        let cells = match self.n_quoted {
+            0 => return Ok(Vec::new()),
+            1 => "1 cell that a spreadsheet would run as a formula begins".to_owned(),
+            n => format!("{} that a spreadsheet would run as formulas begin", counted(n, "cell")),
+        };
+        Ok(vec![format!("{cells} with an apostrophe; hint: `--as parquet` keeps texts unchanged")])
     }
 }
 

@@ -5,14 +5,29 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use super::{ErrorList, Fault, FieldPath, Fields, Number, Places, TEXTS};
+use super::Fault;
+use crate::{
+    answers::fields::{ErrorList, FieldPath, Fields, Form, Number, Places, TEXTS},
+    setup,
+};
 
 /// The most parts of a schema that are looked at, and the most references and choices within each other.
 const MAX_PARTS: usize = 10_000;
 const MAX_DEPTH: usize = 32;
 
-/// Checks a schema: see [`Fields::check`].
-pub(super) fn check(fields: &Fields, root: &Value) -> Result<(), Fault> {
+/// The types of a number, and of a word that stands for one or leaves it out.
+const NUMBERS: &[&str] = &["number", "integer", "string", "null"];
+
+/// The type of a severity, a span and a category.
+const WORDS: &[&str] = &["string"];
+
+/// Checks that every field that is read has a place in the schema, with values that can be read, and that
+/// spans are copied from texts that exist. Other forms than a schema have no fields.
+///
+/// # Errors
+/// The reason why an answer of this form cannot be read.
+pub fn check(fields: &Fields) -> Result<(), Fault> {
+    let Form::Schema(root) = &fields.form else { return Ok(()) };
     let schema = Schema { root, n_left: Cell::new(MAX_PARTS) };
     if let Some(number) = &fields.number {
         schema.check_number(number)?;
@@ -35,6 +50,7 @@ impl<'s> Schema<'s> {
         for (path, _) in fields {
             let fault = |reason: String| Fault::new(&path.0, reason);
             for value in self.alternatives(&self.at(path).map_err(fault)?, 0).map_err(fault)? {
+                check_type(value, &path.0, NUMBERS).map_err(fault)?;
                 let readable = listed(value).try_for_each(|value| number.of_value(value).map(drop));
                 readable
                     .map_err(|reason| fault(format!("a value of the schema cannot be read: {reason}")))?;
@@ -47,18 +63,25 @@ impl<'s> Schema<'s> {
         let of_list = |reason: String| Fault::new("list", reason);
         let lists = self.alternatives(&self.at(&errors.list).map_err(of_list)?, 0).map_err(of_list)?;
         let items: Option<Vec<&Value>> = lists.iter().map(|list| list.get("items")).collect();
-        let items = items.ok_or_else(|| of_list(format!("`{}` is no array with items", errors.list.0)))?;
-        let explanation = errors.explanation.iter().map(|name| ("explanation", name));
-        for (key, name) in
-            [("span", &errors.span), ("category", &errors.category)].into_iter().chain(explanation)
-        {
-            self.field(&items, name).map_err(|reason| Fault::new(key, reason))?;
+        let items =
+            items.ok_or_else(|| of_list(format!("`{}` must be an array with `items`", errors.list.0)))?;
+        if let Some(name) = &errors.explanation {
+            self.field(&items, name).map_err(|reason| Fault::new("explanation", reason))?;
         }
-        let of_severity = |reason: String| Fault::new("severity", reason);
-        let severities = self.field(&items, &errors.severity).map_err(of_severity)?;
-        for severity in self.alternatives(&severities, 0).map_err(of_severity)? {
-            let mut words = listed(severity).filter_map(Value::as_str);
-            words.try_for_each(|word| errors.severity_of(word).map(drop)).map_err(of_severity)?;
+        let words = |key: &str, name: &str| {
+            let fields = self.field(&items, name).and_then(|fields| self.alternatives(&fields, 0));
+            let is_word = |field: &&Value| check_type(field, name, WORDS);
+            fields
+                .and_then(|fields| fields.iter().try_for_each(is_word).map(|()| fields))
+                .map_err(|reason| Fault::new(key, reason))
+        };
+        words("span", &errors.span)?;
+        words("category", &errors.category)?;
+        for severity in words("severity", &errors.severity)? {
+            let mut known = listed(severity).filter_map(Value::as_str);
+            known
+                .try_for_each(|word| errors.severity_of(word).map(drop))
+                .map_err(|reason| Fault::new("severity", reason))?;
         }
         Ok(())
     }
@@ -101,6 +124,19 @@ impl<'s> Schema<'s> {
     }
 }
 
+/// Checks that a field's schema allows one of these types. One without `type` allows those of the values that
+/// it lists, or any.
+fn check_type(schema: &Value, name: &str, types: &[&str]) -> Result<(), String> {
+    let is_one = |found: &Value| found.as_str().is_some_and(|found| types.contains(&found));
+    let is_allowed = match schema.get("type") {
+        None => types != WORDS || listed(schema).next().is_none() || listed(schema).any(Value::is_string),
+        Some(Value::Array(names)) => names.iter().any(is_one),
+        Some(name) => is_one(name),
+    };
+    let known = || setup::either(types.iter().copied());
+    is_allowed.then_some(()).ok_or_else(|| format!("the type of `{name}` in the schema must be {}", known()))
+}
+
 /// The values that a schema lists.
 fn listed(schema: &Value) -> impl Iterator<Item = &Value> {
     schema.get("enum").and_then(Value::as_array).into_iter().flatten().chain(schema.get("const"))
@@ -130,11 +166,10 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{super::Form, *};
+    use super::*;
     use crate::mqm::Severity;
 
-    #[test]
-    fn schemas_without_the_fields_that_are_read() {
+    fn fields() -> Fields {
         let entry = json!({"properties": {
             "span": {"substringOf": "translation"}, "type": {}, "severity": {"enum": ["high", "minor"]}
         }});
@@ -151,11 +186,15 @@ mod tests {
         let places = Places::Mean(vec![(FieldPath("score".into()), 1.0)]);
         let number =
             Number { places, ends: [1.0, 5.0], values: BTreeMap::new(), missing: vec!["n/a".into()] };
-        let fields = Fields { form: Form::Schema(schema), number: Some(number), errors: Some(errors) };
+        Fields { form: Form::Schema(schema), number: Some(number), errors: Some(errors) }
+    }
+
+    #[test]
+    fn schemas_without_the_fields_that_are_read() {
         let fault = |change: &dyn Fn(&mut Fields)| {
-            let mut fields = fields.clone();
+            let mut fields = fields();
             change(&mut fields);
-            fields.check().map_err(|fault| format!("{}: {}", fault.key, fault.reason))
+            check(&fields).map_err(|fault| format!("{}: {}", fault.key, fault.reason))
         };
         let set = |pointer: &'static str, value: Value| {
             move |fields: &mut Fields| {
@@ -169,23 +208,31 @@ mod tests {
             [
                 refused(&set("/properties/score/enum", json!([9]))),
                 refused(&set("/properties/score", json!({"enum": ["bad"]}))),
+                refused(&set("/properties/score", json!({"type": "boolean"}))),
                 refused(&set("/properties/score", json!({"$ref": "#/$defs/none"}))),
                 refused(&set("/properties/score", json!({"$ref": "#/properties/score"}))),
                 refused(&set("/properties", json!({"score": {}}))),
                 refused(&set("/properties/errors", json!({"type": "string"}))),
                 refused(&set("/properties/errors/items/anyOf", json!([{"properties": {"span": {}}}]))),
+                refused(&set("/properties/errors/items/anyOf/0/properties/type", json!({"type": "integer"}))),
+                refused(&set("/properties/errors/items/anyOf/0/properties/severity", json!({"type": ["null"]}))),
+                refused(&set("/properties/errors/items/anyOf/0/properties/severity/enum", json!([1, 2]))),
                 refused(&|fields| fields.errors.as_mut().unwrap().severities.clear()),
                 refused(&set("/properties/errors/items/anyOf/0/properties/span/substringOf", json!("target"))),
             ]
             .join("\n"),
             @r#"
-        score: a value of the schema cannot be read: 9 is not in 1 to 5
-        score: a value of the schema cannot be read: `bad` is no number
+        score: a value of the schema cannot be read: 9 is outside 1 to 5
+        score: a value of the schema cannot be read: `bad` is not a number
+        score: the type of `score` in the schema must be number, integer, string or null
         score: the schema has nothing at `#/$defs/none`
         score: the schema has too many references and choices within each other
         list: the schema has no property `errors`
-        list: `errors` is no array with items
+        list: `errors` must be an array with `items`
         category: the schema has no property `type`
+        category: the type of `type` in the schema must be string
+        severity: the type of `severity` in the schema must be string
+        severity: the type of `severity` in the schema must be string
         severity: unknown severity `high`; hint: it can be critical, major, minor or neutral
         schema: `substringOf` names "target"; it can name source and translation
         "#
