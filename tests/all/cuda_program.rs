@@ -248,10 +248,10 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     let out = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
     let home = home.path().display().to_string();
-    let judged = |name: &str, variables: &[(&str, &str)], more: &[&str]| {
+    let judged = |name: &str, variables: &[(&str, &str)]| {
         let variables =
             [&[("TRIBUNAL_GPU_CHECK", "600"), ("TRIBUNAL_HOME", home.as_str())][..], variables].concat();
-        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"][..], more].concat();
+        let cuda = ["--device", "cuda", "--kv-cache", "8MiB"];
         let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-sqm", &variables, &cuda);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{name}: {said}");
@@ -259,22 +259,22 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
         (said, read("verdicts.jsonl"), read("run.json"))
     };
     let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "attend_rows_d16_t16");
-    let (said, _, run) = judged("wrong", &[wrong], &[]);
+    let (said, by_plain, run) = judged("wrong", &[wrong]);
     assert!(said.contains("two layers of this model's width, step 0: row 0, column "), "{said}");
     assert!(
         said.contains("this run takes `--gpu-kernels plain`") && run.contains("plain kernels"),
         "{said}\n{run}"
     );
-    let (said, _, _) = judged("known", &[wrong], &[]);
+    let (said, _, _) = judged("known", &[wrong]);
     assert!(!said.contains("two layers"), "it is known: {said}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
     let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "gemm_bf16_tma_64x128");
-    let (said, _, run) = judged("tma", &[wrong], &[]);
+    let (said, _, run) = judged("tma", &[wrong]);
     assert!(said.contains("`gemm_bf16_tma_64x128` of [35, 3072] by [72, 3072]: row 0"), "{said}");
     assert!(said.contains("takes `--gpu-kernels proven`") && run.contains("proven kernels"), "{said}\n{run}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
     let hangs = [("TRIBUNAL_EMULATED_HANGING_KERNEL", "gemm_bf16_tma_64x128"), ("TRIBUNAL_GPU_CHECK", "3")];
-    let (said, _, _) = judged("hanging", &hangs, &[]);
+    let (said, _, _) = judged("hanging", &hangs);
     assert!(said.contains("the check of its `auto` kernels did not end within 3 s"), "{said}");
     assert!(said.contains("this run takes `--gpu-kernels plain`"), "{said}");
     let wrong = [("TRIBUNAL_EMULATED_WRONG_KERNEL", "residual_norm"), ("TRIBUNAL_GPU_CHECK", "600")];
@@ -282,10 +282,9 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     let (said, code, _) = broken_off(&out.path().join("wrong by all"), &wrong);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("computes wrong results by every set of kernels"), "{said}");
-    let (said, verdicts, run) = judged("right", &[], &[]);
+    let (said, verdicts, run) = judged("right", &[]);
     assert!(!said.contains("gpu-kernels") && !run.contains("plain kernels"), "{said}");
-    let plain = judged("plain", &[], &["--gpu-kernels", "plain"]);
-    assert_eq!(plain.1, verdicts);
+    assert_eq!(by_plain, verdicts);
 }
 
 /// Results of a run with faults that begin in its middle: its output, its exit code, the verdicts in its

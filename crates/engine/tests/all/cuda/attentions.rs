@@ -101,7 +101,8 @@ fn sinks_and_norms_of_values_matter() {
 #[test]
 fn experts_that_are_all_taken_are_near_those_of_the_cpu() {
     let Some(gpu) = gpu() else { return };
-    for (name, key) in [("gemma4-moe", "top_k_experts"), ("gpt-oss", "num_experts_per_tok")] {
+    let of_token = "num_experts_per_tok";
+    for (name, key) in [("gemma4-moe", "top_k_experts"), ("gpt-oss", of_token), ("mixtral", of_token)] {
         let folder = tempfile::tempdir().unwrap();
         let mut settings: serde_json::Value =
             serde_json::from_slice(&fs::read(tiny(name).join("config.json")).unwrap()).unwrap();
