@@ -13,6 +13,8 @@ import platform
 import numpy as np
 import sacrebleu
 import scipy
+import scipy.signal
+import scipy.special
 import scipy.stats
 
 HYPOTHESES = [
@@ -106,6 +108,39 @@ def lexical():
     return {"hypotheses": HYPOTHESES, "references": REFERENCES, "bleu": bleu, "chrf": chrf}
 
 
+def temperatures(rng):
+    """ReMedy's temperatures (remedy/toolbox/calibration.py at 6f1519c), one distribution for each list of them."""
+    draws = [
+        np.concatenate([rng.normal(5.5, 0.8, 180), rng.normal(3, 1, 20)]),
+        np.concatenate([rng.normal(-3, 1, 80), rng.normal(4, 1, 120)]),
+        np.concatenate([rng.normal(4.6, 0.4, 130), rng.normal(2.5, 1.5, 70)]),
+        np.concatenate([rng.normal(0.5, 0.3, 90), rng.normal(3.5, 0.3, 110)]),
+        rng.normal(1, 2, 200),
+    ]
+    cases = []
+    for outputs in (np.round(draw, 3) for draw in draws):
+        points = np.linspace(outputs.min() - 0.5, outputs.max() + 0.5, 1000)
+        density = scipy.stats.gaussian_kde(outputs, bw_method="silverman")(points)
+        peaks, _ = scipy.signal.find_peaks(density, height=0.1 * density.max(), distance=50)
+        above = {level: np.mean(outputs > level) for level in (1, 4, 5)}
+        spread = np.mean(outputs < 0) > 0.05 and outputs.min() < -1 and above[1] > 0.3
+        if above[4] > 0.7 and outputs.mean() > 4 and above[5] > 0.3:
+            tried = np.linspace(1.4, 1.9, 6)
+        elif len(peaks) > 1 and spread:
+            tried = np.linspace(0.15, 0.35, 5)
+        elif above[4] > 0.5:
+            tried = np.linspace(0.8, 1.5, 8)
+        else:
+            tried = np.linspace(0.3, 0.7, 8) if len(peaks) > 1 else np.linspace(0.4, 1.2, 8)
+
+        def entropy(temperature):
+            shares = np.histogram(scipy.special.expit(outputs / temperature), bins=20, range=(0, 1))[0] / len(outputs)
+            return -np.sum(shares * np.log2(shares + 1e-10))
+
+        cases.append({"outputs": outputs.tolist(), "temperature": float(max(tried, key=entropy))})
+    return cases
+
+
 def main():
     rng = np.random.default_rng(20231207)
     golden = {
@@ -120,6 +155,7 @@ def main():
         "soft": soft(rng),
         "student_t_tails": tails(),
         "lexical": lexical(),
+        "temperatures": temperatures(rng),
     }
     print(json.dumps(golden, ensure_ascii=False, indent=1))
 

@@ -9,8 +9,8 @@
 //!   token in a text acts; here none does.
 //! - Score. Code: the output of the head (`raw`) and its logistic function (`sigmoid`), means of systems over
 //!   either. `score=sigmoid` is the default here; `raw` in verdicts is the output in both cases. The code's
-//!   calibration divides the outputs of a whole file by a temperature that follows from all of them; a
-//!   verdict here depends on its segment alone.
+//!   calibration divides the outputs of a whole file by a temperature that follows from all of them
+//!   (`tribunal meta --also temperature`); a verdict here depends on its segment alone.
 //! - Numbers. Code: bf16 by vLLM. Here the head and the norm before it are computed in f64.
 //! - Languages: the code's 36 names in its spelling; others are rejected.
 //! - A segment whose source and translation are both empty has no verdict.

@@ -54,6 +54,7 @@ pub mod verdicts;
 pub mod spans;
 
 pub mod latent;
+pub mod temperature;
 
 pub mod annotators;
 pub mod contents;

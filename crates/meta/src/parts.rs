@@ -27,6 +27,7 @@ use super::{
     },
     statistic::Statistic,
     task::TaskSet,
+    temperature::Calibration,
     units::{self, Unit},
     verdicts::{self, Verdict},
 };
@@ -270,6 +271,24 @@ fn spans_of_pair(request: &Request<'_>, set: &EvalSet, all: &mut Spans) -> Resul
         }
     }
     Ok(())
+}
+
+/// ReMedy's calibration of each run of a score head.
+///
+/// # Errors
+/// Files that cannot be read, and runs of other methods.
+pub fn temperatures(
+    request: &Request<'_>,
+    set: &EvalSet,
+) -> Result<Vec<Of<Result<Calibration, Undefined>>>, Error> {
+    let mut found = Vec::new();
+    for (name, path) in request.runs {
+        let verdicts = verdicts_of(request, path, set)?;
+        if !verdicts.is_empty() {
+            found.push(of(set, name, Calibration::from_verdicts(name, &verdicts)?));
+        }
+    }
+    Ok(found)
 }
 
 /// The weight of a major error that agrees best, for each run.

@@ -28,6 +28,9 @@ pub struct Verdict {
     pub source: String,
     pub hypothesis: String,
     pub score: Option<f64>,
+    /// The method's score before it is put into the direction and range of `score`.
+    #[serde(default)]
+    pub raw: Option<f64>,
     #[serde(default)]
     pub errors: Vec<JudgedError>,
     pub status: String,

@@ -66,7 +66,7 @@ pub fn compute(
     let by = args.by.as_deref().map(By::named).transpose()?;
     let is_listed = |name: &str| args.extra.also.iter().any(|also| also == name);
     let runs = runs(args);
-    if runs.is_empty() && ["spans", "latent-weight"].into_iter().any(is_listed) {
+    if runs.is_empty() && ["spans", "latent-weight", "temperature"].into_iter().any(is_listed) {
         bail!(
             "`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder"
         );

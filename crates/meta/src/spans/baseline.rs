@@ -118,6 +118,7 @@ fn verdict(
         source: String::new(),
         hypothesis: text.to_owned(),
         score: None,
+        raw: None,
         errors: spans.map(error).filter(|error| !error.span.is_empty()).collect(),
         status: "ok".into(),
         warning: None,

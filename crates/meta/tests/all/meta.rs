@@ -23,6 +23,7 @@ use tribunal_meta::significance::Resampling;
 use tribunal_meta::spa::{Signs, soft_pairwise_accuracy};
 use tribunal_meta::suspect;
 use tribunal_meta::task::TaskSet;
+use tribunal_meta::temperature::temperature;
 use tribunal_meta::ties::TieTable;
 
 fn golden() -> Value {
@@ -51,6 +52,48 @@ fn correlations_equal_scipy() {
             close(found.value, expected[0], 1e-12, &reason);
             // A correlation of one up to rounding leaves a p-value of the rounding's size.
             close(found.p, expected[1], 1e-7, &reason);
+        }
+    }
+}
+
+#[test]
+fn temperatures_of_score_heads_equal_scipy() {
+    let golden = golden();
+    let cases = golden["temperatures"].as_array().unwrap();
+    assert_eq!(cases.len(), 5);
+    for case in cases {
+        let expected = case["temperature"].as_f64().unwrap();
+        close(temperature(&numbers(&case["outputs"])).unwrap(), expected, 1e-12, "temperature");
+    }
+    assert_eq!(temperature(&[1.0]), Err(Undefined::TooFew));
+    assert_eq!(temperature(&[1.0; 9]), Err(Undefined::ConstantMetric));
+}
+
+/// `REMEDY` names a clone of <https://github.com/Smu-Tan/Remedy> at 6f1519c.
+#[test]
+fn temperatures_of_score_heads_are_those_published() {
+    let Some(clone) = std::env::var_os("REMEDY").map(std::path::PathBuf::from) else { return };
+    let published = [
+        ("DA", "cs-uk", 1.5),
+        ("DA", "de-en", 1.2),
+        ("DA", "en-cs", 1.5),
+        ("DA", "en-de", 1.5),
+        ("DA", "en-ja", 1.2),
+        ("DA", "en-zh", 0.35),
+        ("DA", "ja-en", 1.2),
+        ("DA", "zh-en", 1.2),
+        ("MQM", "he-en", 1.2),
+    ];
+    for (set, lp, expected) in published {
+        let outputs = |name: &str| -> Vec<f64> {
+            let file = clone.join(format!("wmt/wmt23/{set}/{name}/{lp}/REMEDY-9b-refA.seg.score"));
+            let text = std::fs::read_to_string(file).unwrap();
+            text.lines().map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap()).collect()
+        };
+        let raw = outputs("REMEDY-9b");
+        close(temperature(&raw).unwrap(), expected, 1e-12, lp);
+        for (raw, calibrated) in raw.iter().zip(outputs("REMEDY-9b-calibration")) {
+            close(1.0 / (1.0 + (-raw / expected).exp()), calibrated, 1e-12, lp);
         }
     }
 }

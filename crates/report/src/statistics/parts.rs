@@ -45,7 +45,7 @@ pub struct Findings {
 }
 
 /// The parts in the order in which they are printed. `slices` are selected by their criterion alone.
-pub const PARTS: [Part; 11] = [
+pub const PARTS: [Part; 12] = [
     Part {
         name: "significance",
         about: "Tests of all differences between metrics by permutation, with ranks and clusters",
@@ -135,6 +135,17 @@ pub const PARTS: [Part; 11] = [
                 &rows,
                 tables::latent,
             ))
+        },
+    },
+    Part {
+        name: "temperature",
+        about: "ReMedy's calibration of the runs of `remedy` or `reward` among `--scores`: the temperature of a run's outputs, \
+                and means of systems at it",
+        compute: |context| {
+            let rows = context.of_each(|set| parts::temperatures(&context.request, set))?;
+            let title =
+                "calibrated outputs of score heads: means of the logistic function at the temperature";
+            Ok(tabled("temperature", title, &rows, tables::temperatures))
         },
     },
     Part {

@@ -18,6 +18,7 @@ use crate::{
             counts::Definition,
             report::{SpanMeans, SpanReport},
         },
+        temperature::{Calibration, Means},
     },
     table::Table,
 };
@@ -209,6 +210,25 @@ pub fn latent(rows: &[Of<Result<Latent, Undefined>>]) -> Table {
         let held_out = or_dash(found.held_out);
         let (statistic, w_major) = (found.statistic.clone(), found.w_major.to_string());
         table.row([of.name.clone(), of.lp.clone(), statistic, w_major, value, at_five, held_out]);
+    }
+    table
+}
+
+pub fn temperatures(rows: &[Of<Result<Calibration, Undefined>>]) -> Table {
+    let mut table = Table::headed("run | pair | temperature | system | output | sigmoid | calibrated");
+    for of in rows {
+        let Ok(found) = &of.found else {
+            table.row([of.name.clone(), of.lp.clone(), "undefined".into()]);
+            continue;
+        };
+        let mut row = |system: &str, means: &Means| {
+            let numbers = [means.output, means.sigmoid, means.calibrated].map(number);
+            let names =
+                [&of.name, &of.lp, &format!("{:.2}", found.temperature), system].map(ToString::to_string);
+            table.row(names.into_iter().chain(numbers));
+        };
+        row("all", &found.all);
+        found.systems.iter().for_each(|(system, means)| row(system, means));
     }
     table
 }
