@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::fakes::{SmallRun, said, write_bos, write_with_head};
+use crate::{
+    fakes::{SmallRun, said, write_bos, write_with_head},
+    meta_cli,
+};
 
 /// A seeded Gemma 2 of four layers with a score head, whose tokenizer and template both write `<bos>`.
 fn model(small: &SmallRun) -> PathBuf {
@@ -110,4 +113,38 @@ fn a_model_with_another_head_is_refused_before_it_is_loaded() {
     }
     let (code, text) = score(&small, "second", &several, &["--method", "reward:output=2"]);
     assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn the_temperature_of_a_score_heads_outputs() {
+    let dir = meta_cli::testset();
+    const TEXTS: [&str; 2] = ["eins", "zwei Worte"];
+    let run = |logistic: &dyn Fn(f64) -> f64| {
+        let verdict = |(system, seg, output): (&str, usize, f64)| {
+            serde_json::json!({
+                "system": system, "doc": "d1", "seg": seg, "src_lang": "en", "tgt_lang": "de",
+                "hypothesis": TEXTS[seg], "score": logistic(output), "raw": output, "errors": [], "status": "ok",
+            })
+            .to_string()
+        };
+        let outputs =
+            [("A", 0, 5.5), ("A", 1, 6.5), ("B", 0, 4.5), ("B", 1, 5.5), ("C", 0, 5.5), ("C", 1, 5.5)];
+        meta_cli::write(&dir.path().join("run/verdicts.jsonl"), &outputs.map(verdict).join("\n"));
+        let scores = format!("--scores=remedy={}", dir.path().join("run").display());
+        meta_cli::meta(
+            dir.path(),
+            &["-l", "en-de", "--metrics", "none", &scores, "--also=temperature", "--json"],
+        )
+    };
+    let json: Value = serde_json::from_str(&run(&|x: f64| 1.0 / (1.0 + (-x).exp())).unwrap()).unwrap();
+    let found = &json["more"]["temperature"][0]["found"]["Ok"];
+    // All are above 4, so 1.4 to 1.9 are tried. The first at which not all fall into one bin is 1.6.
+    let temperature = found["temperature"].as_f64().unwrap();
+    assert!((temperature - 1.6).abs() < 1e-12, "{found}");
+    assert_eq!((&found["all"]["output"], &found["systems"]["B"]["output"]), (&5.5.into(), &5.0.into()));
+    let calibrated = |output: f64| 1.0 / (1.0 + (-output / temperature).exp());
+    let mean = f64::midpoint(calibrated(4.5), calibrated(5.5));
+    assert!((found["systems"]["B"]["calibrated"].as_f64().unwrap() - mean).abs() < 1e-12, "{found}");
+    let refused = run(&|x| x).unwrap_err();
+    assert!(refused.contains("are not the logistic function of a score head's output"), "{refused}");
 }

@@ -224,8 +224,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The kernels of the next recheck: the first one and every [`PLAIN_ATTENTION_EVERY`]th after it has plain
-    /// attention, if the step has few enough pairs of rows and keys; it is then due at a later one.
+    /// The kernels of the next recheck: the first one and every [`PLAIN_ATTENTION_EVERY`]th after it has
+    /// plain attention, if the step has few enough pairs of rows and keys; it is then due at a later one.
     fn kernels_of_recheck(&mut self, batch: &Batch) -> Recheck {
         let pairs = |chunk: &Chunk| chunk.tokens.len() * (chunk.position + chunk.tokens.len());
         if self.until_plain == 0 && batch.chunks.iter().map(pairs).sum::<usize>() <= MOST_PAIRS {

@@ -1,6 +1,7 @@
-//! ReMedy's calibration of a score head: of the temperatures that the distribution of a file's outputs selects,
-//! the one at which their logistic function fills a histogram most evenly. Every output of a file moves it, so
-//! it is a statistic of a set and not part of a verdict. No order of translations changes, but means do.
+//! ReMedy's calibration of a score head: of the temperatures that the distribution of a file's outputs
+//! selects, the one at which their logistic function fills a histogram most evenly. Every output of a file
+//! moves it, so it is a statistic of a set and not part of a verdict. No order of translations changes, but
+//! means do.
 //!
 //! Source: Tan and Monz 2025, "ReMedy"; `remedy/toolbox/calibration.py` at 6f1519c.
 
@@ -49,7 +50,8 @@ impl Calibration {
     /// Calibrates the outputs of a run. Verdicts without a score are left out.
     ///
     /// # Errors
-    /// Outer: scores that are not the logistic function of a head's output. Inner: outputs that do not differ.
+    /// Outer: scores that are not the logistic function of a head's output. Inner: outputs that do not
+    /// differ.
     pub fn from_verdicts(name: &str, verdicts: &[Verdict]) -> Result<Result<Self, Undefined>, Error> {
         let mut systems: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for verdict in verdicts {

@@ -155,7 +155,8 @@ impl Config {
         self.sliding.as_ref().is_some_and(is_other)
     }
 
-    /// Keys that a query of a sliding layer sees; `None` where there are no such layers, or where they see all.
+    /// Keys that a query of a sliding layer sees; `None` where there are no such layers, or where they see
+    /// all.
     #[must_use]
     pub fn window(&self) -> Option<usize> {
         self.sliding.as_ref().and_then(|sliding| sliding.window)

@@ -28,8 +28,8 @@ use Key::{Harmless, One, Read, True, Zero};
 pub type Keys = (Key, &'static str);
 
 /// Keys of all architectures. The rows of the embedding matrix are counted in place of `vocab_size`, norms
-/// that are not centred have another epsilon, and dense models mix no experts. Writers disagree about the unit of
-/// `yarn_log_multiplier`.
+/// that are not centred have another epsilon, and dense models mix no experts. Writers disagree about the
+/// unit of `yarn_log_multiplier`.
 const ALL: &[Keys] = &[
     (
         Read,
