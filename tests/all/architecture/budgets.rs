@@ -13,12 +13,12 @@ use super::{CRATES, expect_none, folder, sources_of};
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 8_170),
     ("crates/cpu", "", 7_380),
-    ("crates/cuda", "", 7_300),
+    ("crates/cuda", "", 7_450),
     ("crates/engine", "", 6_650),
     ("crates/hub", "", 1_970),
     ("crates/core", "", 7_330),
     ("crates/judges", "", 13_200),
-    ("crates/meta", "", 8_790),
+    ("crates/meta", "", 8_940),
     ("crates/replication", "", 3_980),
     ("crates/eval", "", 3_810),
     ("crates/run", "", 5_960),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 90_330;
+const LINES: usize = 90_700;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];

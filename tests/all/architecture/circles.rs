@@ -13,7 +13,7 @@ const MOST_FROM_ABOVE: &[(&str, usize)] = &[
     ("bench", 2),
     ("cli", 25),
     ("cpu", 6),
-    ("cuda", 22),
+    ("cuda", 23),
     ("engine", 10),
     ("evidence", 2),
     ("files", 1),
