@@ -1,5 +1,5 @@
 // Attention as attention.cuh defines it, one row after another: the reference of attend.cuh, and what serves head sizes
-// that attend.cuh has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 512.
+// that attend.cuh has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 576.
 //
 //   attend_rows_plain      out[row] for every row of a work tile, split after split
 //   attend_split_kv_plain  one KV split of every row of a work tile, for attend_merge
@@ -25,7 +25,7 @@
 
 namespace plain {
 
-constexpr int kMostDims = 512, kQueries = 8;  // the other half of mma_bf16's rows are zeros
+constexpr int kMostDims = 576, kQueries = 8;  // the other half of mma_bf16's rows are zeros
 
 struct Shared {
   float scores[kQueries][kSplit];

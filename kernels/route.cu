@@ -2,7 +2,7 @@
 //
 //   score[e]  = softmax over all experts of logit[e], or 1 / (1 + e^-logit[e])
 //   by[e]     = score[e] (+ bias[e])
-//   of `groups` groups of neighbouring experts, the `top_groups` with the largest sums of their two largest `by`
+//   of `groups` groups of neighbouring experts, the `top_groups` with the largest sums of their `best_of` (1 or 2) largest `by`
 //   of their experts, the `top_k` with the largest `by`; of equal ones the lower numbers, of groups as of experts
 //   weight[e] = score[e] (/ (sum of the chosen scores + more)) * scale (* factor[e])
 //
@@ -36,7 +36,7 @@ __device__ __forceinline__ int ordered(float v) {
 }
 
 struct Routing {
-  int n, top_k, is_sigmoid, groups, top_groups, is_normalised;
+  int n, top_k, is_sigmoid, groups, top_groups, best_of, is_normalised;
   float more, scale;
 };
 
@@ -112,7 +112,7 @@ __device__ __forceinline__ void take_groups(const Experts& of, const Routing& ro
         second = e;
       }
     }
-    keys[group] = ordered(__fadd_rn(of.by[best], of.by[second]));
+    keys[group] = ordered(routing.best_of == 1 ? of.by[best] : __fadd_rn(of.by[best], of.by[second]));
   }
   __syncthreads();
   // The ranks of groups lie where `by` is no longer read.
@@ -150,7 +150,7 @@ __device__ __forceinline__ void choose(const Experts& of, const Routing& routing
 extern "C" __global__ void __launch_bounds__(kRouteThreads)
     route(const float* logits, const float* bias, const float* factor, const int* slots, float* __restrict__ factors,
           int* __restrict__ places, float* __restrict__ weights, int* __restrict__ chosen, int rows, int n,
-          int parts, int width, int top_k, int is_sigmoid, int groups, int top_groups, int is_normalised, float more,
+          int parts, int width, int top_k, int is_sigmoid, int groups, int top_groups, int best_of, int is_normalised, float more,
           float scale) {
   await_earlier();
   DYNAMIC_SHARED(float, shared);
@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(kRouteThreads)
     factors[row] = sigmoid(logit);
   }
   const Experts of(shared, n, top_k);
-  const Routing routing = {n, top_k, is_sigmoid, groups, top_groups, is_normalised, more, scale};
+  const Routing routing = {n, top_k, is_sigmoid, groups, top_groups, best_of, is_normalised, more, scale};
   if (!score(of, logits, bias, parts, width, routing)) {
     for (int i = threadIdx.x; i < top_k; i += kRouteThreads)
       chosen[first + i] = i, weights[first + i] = __int_as_float(0x7fc00000);

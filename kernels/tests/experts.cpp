@@ -18,7 +18,7 @@
 namespace {
 
 struct Router {
-  int n, top_k, sigmoid = 0, groups = 1, top_groups = 1, normalised = 1, parts = 1;
+  int n, top_k, sigmoid = 0, groups = 1, top_groups = 1, normalised = 1, parts = 1, best_of = 2;
   bool biased = false, gated = false, factors = false;
   float more = 0, scale = 1;
   int width() const { return n + gated; }
@@ -38,7 +38,7 @@ Routed run(const Router& r, const std::vector<float>& logits, const std::vector<
   for (int e = 0; e < r.n && r.factors; e++) factors.push_back(r.factor(e));
   host::launch(dim3(rows), dim3(128), 16 * r.n + 8 * r.top_k, [&] {
     route(logits.data(), r.biased ? bias.data() : nullptr, r.factors ? factors.data() : nullptr, slots.data(), out.factors.data(), out.places.data(),
-          out.weights.data(), out.chosen.data(), rows, r.n, r.parts, r.width(), r.top_k, r.sigmoid, r.groups, r.top_groups,
+          out.weights.data(), out.chosen.data(), rows, r.n, r.parts, r.width(), r.top_k, r.sigmoid, r.groups, r.top_groups, r.best_of,
           r.normalised, r.more, r.scale);
   });
   return out;
@@ -73,7 +73,7 @@ std::pair<std::vector<int>, std::vector<double>> wanted(const Router& r, const f
     for (int g = 0; g < r.groups; g++) {
       std::vector<double> own(by.begin() + g * of_group, by.begin() + (g + 1) * of_group);
       std::sort(own.rbegin(), own.rend());
-      sums[g] = own[0] + own[1];
+      sums[g] = own[0] + (r.best_of > 1 ? own[1] : 0);
     }
     groups = best(sums, groups, r.top_groups);
   }
@@ -368,6 +368,9 @@ int main() {
   one_router(tally, sigmoid, "sigmoid");
   sigmoid.groups = 8, sigmoid.top_groups = 4;
   one_router(tally, sigmoid, "sigmoid in groups");
+  Router by_best{160, 6, 0, 8, 3};
+  by_best.best_of = 1;
+  one_router(tally, by_best, "softmax in groups by their best expert");
   without_numbers(tally);
   for (const Load load : {Load::kEven, Load::kOne, Load::kEach}) {
     one_sort(tally, 1, 8, 128, load);

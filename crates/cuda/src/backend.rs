@@ -10,6 +10,7 @@ mod cache;
 mod experts;
 mod gate;
 mod heads;
+mod latent;
 mod mix;
 mod multiply;
 mod norm;
@@ -19,11 +20,12 @@ mod tail;
 mod values;
 
 pub(super) use experts::Merged;
+pub use latent::Latent;
 pub(super) use multiply::inputs;
 pub(super) use norm::Add;
 pub use values::{Queries, Values};
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use parking_lot::Mutex;
@@ -71,7 +73,8 @@ pub struct Cuda {
     config: Config,
     shard: Shard,
     weight_upload: Mutex<WeightUpload>,
-    /// `[layers that attend][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
+    /// `[layers that attend][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16; of latent
+    /// attention the keys alone.
     cache: Option<Memory>,
     n_blocks: usize,
     /// `None` of a model without recurrent layers.
@@ -222,7 +225,7 @@ impl Backend for Cuda {
     type Table = Table;
     type Experts = Experts;
     type DeltaNet = DeltaNet;
-    type Latent = Infallible;
+    type Latent = Latent;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         Ok(self.weight_upload.lock().floats(&values)?)
@@ -251,16 +254,20 @@ impl Backend for Cuda {
     }
 
     fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
-        Err(weights
-            .bad(module, "has latent attention, which runs on the CPU in this version; hint: `--device cpu`"))
+        self.latent_weights(weights, module)
     }
 
-    fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {
-        match *latent {}
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries> {
+        self.latent_queries(layer, h, latent)
     }
 
-    fn expand(&mut self, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
-        match *latent {}
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        self.expanded(attended, latent)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {

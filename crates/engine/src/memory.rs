@@ -220,14 +220,14 @@ mod tests {
         hidden: 8192,
         intermediate: 29568,
         n_heads: 64,
-        full: AttentionSizes { n_layers: 80, n_kv_heads: 8, head_dim: 128, rotary_dim: 128 },
+        full: AttentionSizes { n_layers: 80, n_kv_heads: 8, head_dim: 128, rotary_dim: 128, cached_parts: 2 },
         sliding: None,
         vocab: 152_064,
         context: 32_768,
         experts: None,
         delta_net: None,
         gated_attention: false,
-        are_heads_normed_together: false,
+        undivided: None,
     };
     const QWEN_32B: Sizes = Sizes {
         hidden: 5120,

@@ -32,8 +32,8 @@ pub struct Sizes {
     pub delta_net: Option<DeltaNetSizes>,
     /// True if each head of attention has a gate.
     pub gated_attention: bool,
-    /// True if norms of queries and keys have weights for all heads.
-    pub are_heads_normed_together: bool,
+    /// The reason why a card has all heads; `None` where cards may divide them.
+    pub undivided: Option<&'static str>,
 }
 
 /// The sizes of the layers with one kind of attention.
@@ -44,13 +44,15 @@ pub struct AttentionSizes {
     pub head_dim: usize,
     /// Values of a head that are rotated by angles of this kind's own; 0 where the other kind's are equal.
     pub rotary_dim: usize,
+    /// Parts of a layer's cache: keys and values, or compressed rows.
+    pub cached_parts: usize,
 }
 
 impl AttentionSizes {
     /// Numbers that one token adds to the cache.
     #[must_use]
     pub fn cached(self) -> usize {
-        2 * self.n_layers * self.kv_width()
+        self.cached_parts * self.n_layers * self.kv_width()
     }
 
     fn kv_width(self) -> usize {
@@ -139,20 +141,28 @@ impl From<&Config> for Sizes {
             experts,
             delta_net,
             gated_attention: config.gated_attention,
-            are_heads_normed_together: matches!(config.qk_norm, QkNorm::EachHead | QkNorm::Projection),
+            undivided: undivided(config),
         }
     }
 }
 
+fn undivided(config: &Config) -> Option<&'static str> {
+    if matches!(config.qk_norm, QkNorm::EachHead | QkNorm::Projection) {
+        return Some("norms that span all heads");
+    }
+    config.full.latent.as_ref().map(|_| "keys and values that are compressed rows of all heads")
+}
+
 /// The layers of one kind. The two kinds share equal tables of angles.
 fn attention(config: &Config, kind: AttentionKind) -> AttentionSizes {
-    let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = config.attention(kind);
+    let Attention { n_kv_heads, head_dim, rotary_dim, latent, .. } = config.attention(kind);
     let is_shared = kind == AttentionKind::Sliding && !config.has_sliding_angles();
     AttentionSizes {
         n_layers: config.n_layers_of(kind),
-        n_kv_heads,
-        head_dim,
-        rotary_dim: if is_shared { 0 } else { rotary_dim },
+        n_kv_heads: *n_kv_heads,
+        head_dim: *head_dim,
+        rotary_dim: if is_shared { 0 } else { *rotary_dim },
+        cached_parts: if latent.is_some() { 1 } else { 2 },
     }
 }
 

@@ -167,14 +167,14 @@ fn published_shapes_take_what_they_took() {
         hidden: 3584,
         intermediate: 18944,
         n_heads: 28,
-        full: AttentionSizes { n_layers: 28, n_kv_heads: 4, head_dim: 128, rotary_dim: 128 },
+        full: AttentionSizes { n_layers: 28, n_kv_heads: 4, head_dim: 128, rotary_dim: 128, cached_parts: 2 },
         sliding: None,
         vocab: 152_064,
         context: 32_768,
         experts: None,
         delta_net: None,
         gated_attention: false,
-        are_heads_normed_together: false,
+        undivided: None,
     };
     let qwen_32b = Sizes {
         hidden: 5120,

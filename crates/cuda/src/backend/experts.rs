@@ -93,7 +93,8 @@ impl Cuda {
         let (rows, n) = (h.n_rows, experts.n);
         let logits = self.values(Slot::Product, rows, 4 * experts.router.n)?; // [rows, parts, n or n + 1]
         self.multiply(h, &experts.router, (logits.at(), experts.router.n), false)?;
-        let Routing { scoring, top_k, n_groups, top_groups, normalised, scale, .. } = experts.routing;
+        let Routing { scoring, top_k, n_groups, top_groups, best_of_group, normalised, scale, .. } =
+            experts.routing;
         let slots = if self.plan.layout.is_some() { self.plan.slots.from(self.numbers()?) } else { 0 };
         let pairs = rows * top_k;
         let [chosen, weights, places] = self.choices(pairs)?;
@@ -104,7 +105,7 @@ impl Cuda {
         let sizes = [rows, n, experts.router_parts, experts.n_logits(), top_k].map(Argument::size);
         let is_sigmoid = Argument::Int(i32::from(scoring == Scoring::Sigmoid));
         let is_normalised = Argument::Int(i32::from(normalised.is_some()));
-        let groups = [n_groups, top_groups].map(Argument::size);
+        let groups = [n_groups, top_groups, best_of_group].map(Argument::size);
         let floats = [normalised.unwrap_or(0.0), scale].map(Argument::Float);
         let how = [&[is_sigmoid][..], &groups, &[is_normalised], &floats].concat();
         let shared_bytes = (16 * n + 8 * top_k) as u32;

@@ -153,7 +153,7 @@ impl Backend for Ranks {
     }
 
     fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
-        self.cards[0].cuda.latent(weights, module)
+        Err(weights.bad(module, "has latent attention, which runs on one GPU in this version"))
     }
 
     fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {

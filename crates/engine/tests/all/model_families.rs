@@ -280,8 +280,24 @@ impl Family {
         self.write_from(&tiny(self.tiny), path, layers, others);
     }
 
+    /// Writes the file with quantised tensors of a part.
+    pub fn write_quantised(&self, path: &Path, layers: usize, part: &str) {
+        let kind = |name: &str| if name.contains(part) { GgmlDType::Q8_0 } else { GgmlDType::F32 };
+        self.write_as(&tiny(self.tiny), path, layers, (&[], &kind));
+    }
+
     /// Writes the file from the safetensors of a folder.
     fn write_from(&self, folder: &Path, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
+        self.write_as(folder, path, layers, (others, &|_| GgmlDType::F32));
+    }
+
+    fn write_as(
+        &self,
+        folder: &Path,
+        path: &Path,
+        layers: usize,
+        (others, kind): (&[(&'static str, Value)], &dyn Fn(&str) -> GgmlDType),
+    ) {
         let common = [
             ("context_length", size(512)),
             ("embedding_length", size(32)),
@@ -299,7 +315,7 @@ impl Family {
         let settings: Vec<(&str, &Value)> = settings.iter().map(|(key, value)| (&**key, value)).collect();
         let tensors = self.tensors(folder, layers);
         let tensors: Vec<(&str, QTensor)> =
-            tensors.iter().map(|(n, t)| (&**n, QTensor::quantize(t, GgmlDType::F32).unwrap())).collect();
+            tensors.iter().map(|(n, t)| (&**n, QTensor::quantize(t, kind(n)).unwrap())).collect();
         let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(n, t)| (*n, t)).collect();
         gguf_file::write(&mut fs::File::create(path).unwrap(), &settings, &tensors).unwrap();
     }

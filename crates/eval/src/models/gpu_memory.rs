@@ -160,6 +160,7 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
         n_kv_heads,
         head_dim,
         rotary_dim: head_dim,
+        cached_parts: 2,
     };
     let n_attending = layers - delta_net.map_or(0, |delta_net| delta_net.layers.min(layers));
     // Other layers than those of full attention have a window.
@@ -190,7 +191,7 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
         context: card.context.min(context),
         experts,
         gated_attention: delta_net.is_some(),
-        are_heads_normed_together: false,
+        undivided: None,
         delta_net: delta_net.map(delta_net_sizes),
     };
     Some(Need::new(sizes, usize::try_from(card.weight_bytes()?).ok()?, &Options::for_gpu()))

@@ -144,7 +144,7 @@ fn recorded_steps_have_the_bits_of_single_launches() {
 #[test]
 fn blocks_are_copied_in_layers_of_both_kinds() {
     let Some(gpu) = gpu() else { return };
-    for name in ["gemma4", "gpt-oss"] {
+    for name in ["gemma4", "gpt-oss", "deepseek-v2-lite"] {
         let tokens: Vec<u32> = (0..=BLOCK as u32).map(|i| i * 37 % 300).collect();
         let mut model = load_on(&gpu, name);
         model.runtime_mut().reserve(4, KvType::Bf16).unwrap();

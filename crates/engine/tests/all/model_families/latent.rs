@@ -134,6 +134,8 @@ fn settings_of_latent_attention_that_are_not_followed_are_refused_by_name() {
         assert!(said.contains(words), "{key}: {said}");
     }
     lite().write(&path, 3, &[]);
+    Weights::open(&path).unwrap().check_gpu().unwrap();
+    lite().write_quantised(&path, 3, "attn_v_b");
     let said = Weights::open(&path).unwrap().check_gpu().unwrap_err().to_string();
-    assert!(said.contains("latent (MLA)") && said.contains("hint: `--device cpu`"), "{said}");
+    assert!(said.contains("latent heads are Q8_0") && said.contains("hint: `--device cpu`"), "{said}");
 }

@@ -1,0 +1,60 @@
+//! Latent attention: near the CPU, and the same bits in any company, by every set of kernels and in recorded
+//! steps.
+
+use tribunal_engine::Device;
+use tribunal_model::{Config, KvType, Model, Weights};
+
+use super::{
+    apart, config, gpu,
+    graphs::{Work, check_whole},
+    kernels::check_kernels,
+};
+use crate::model::{Desk, check_company, sequences};
+
+const MODELS: [&str; 4] = ["deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "glm4-moe-lite"];
+
+/// A tiny model with compressed queries of a width that products on a GPU take.
+fn wider(name: &str) -> Config {
+    let mut config = config(name);
+    let latent = config.full.latent.as_mut().unwrap();
+    latent.query_rank = latent.query_rank.map(|_| 32);
+    config
+}
+
+fn load(device: &Device, weights: &Weights) -> Box<dyn Model> {
+    let compute =
+        tribunal_cpu::Compute { activations: tribunal_cpu::Activations::Float, ..Default::default() };
+    device.load(weights, compute).unwrap()
+}
+
+#[test]
+fn dense_models_are_near_those_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    for name in MODELS {
+        let weights = Weights::seeded(Config { experts: None, ..wider(name) }, 5);
+        let run = |device: &Device| {
+            let mut model = load(device, &weights);
+            let all = sequences(&[290, 30]);
+            let mut desk = Desk::new(&mut *model, &all, KvType::Bf16);
+            let steps = [&[(0, 280), (1, 20)][..], &[(0, 1), (1, 1)], &[(0, 4), (1, 2)]];
+            steps.into_iter().flat_map(|work| desk.step(work)).collect::<Vec<_>>()
+        };
+        let [ours, cpu] = [&gpu, &Device::Cpu].map(run);
+        let apart: Vec<f32> = ours.iter().zip(&cpu).map(|(ours, cpu)| apart(ours, cpu)).collect();
+        assert!(apart.iter().all(|apart| *apart < 0.06), "{name}: {apart:?}");
+    }
+}
+
+#[test]
+fn models_with_experts_have_the_same_bits_in_any_company_and_by_all_kernels() {
+    let Some(device) = gpu() else { return };
+    let Device::Cuda(gpu) = &device else { return };
+    let steps = [vec![(0, 1), (4, 2)], vec![(1, 3), (2, 1), (5, 1)], vec![(0, 2)]];
+    let work: Work = steps.iter().cycle().take(12).cloned().collect();
+    for name in MODELS {
+        let weights = Weights::seeded(wider(name), 5);
+        check_company(&mut *load(&device, &weights), KvType::Bf16, &[270, 33], &[(0, 17), (1, 1), (0, 61)]);
+        check_kernels(gpu, name, &weights);
+    }
+    check_whole("deepseek-v2-lite", &work, &device, std::slice::from_ref(&device));
+}
