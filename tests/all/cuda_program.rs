@@ -12,6 +12,7 @@ use tribunal::engine::Device;
 
 use crate::fakes::{copy_folder, tiny};
 
+mod models;
 mod ranks;
 
 fn gpu() -> Option<Device> {
@@ -97,39 +98,6 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     assert!((1..4).contains(&kept), "{kept} of 4 units were finished");
     assert_eq!(run("lost", &[]).status.code(), Some(0));
     assert_eq!(verdicts("lost"), verdicts("whole"));
-}
-
-/// Mixtures of experts and hybrids judge from text to verdicts, with the same bytes on one card and on two,
-/// whatever the batch; so do dense models whose scores are capped, normed late or scaled by position.
-#[test]
-fn models_of_2026_judge_end_to_end() {
-    if gpu().is_none() || !is_emulated() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let judged = |out: &str, model: &Path, method: &str, more: &[&str]| {
-        let out = folder.path().join(out);
-        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
-        let run = score(&out, model, method, &[("TRIBUNAL_EMULATED_DEVICES", "2")], &cuda);
-        assert!(matches!(run.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&run.stderr));
-        std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap()
-    };
-    for name in ["qwen3-moe", "glm4-moe", "qwen3-5"] {
-        let model = with_long_context(name, folder.path());
-        for method in ["fsp:shots=0", "gemba-mqm"] {
-            let out = |how: &str| format!("{name}-{}-{how}", &method[..3]);
-            let first = judged(&out("one"), &model, method, &["--batch", "1", "--no-graphs"]);
-            assert!(first.lines().count() > 0, "{name}, {method}");
-            let second = judged(&out("two"), &model, method, &["--tensor-parallel", "2"]);
-            assert!(first == second, "{name}, {method}:\n{first}\n{second}");
-        }
-    }
-    for name in ["gemma2", "hunyuan", "ministral3"] {
-        let model = with_long_context(name, folder.path());
-        let first = judged(&format!("{name}-one"), &model, "gemba-mqm", &["--batch", "1", "--no-graphs"]);
-        let second = judged(&format!("{name}-two"), &model, "gemba-mqm", &["--tensor-parallel", "2"]);
-        assert!(first == second, "{name}:\n{first}\n{second}");
-    }
 }
 
 /// A run into a folder of this name, and its launches, a line each, as the emulated driver wrote them down.
