@@ -32,8 +32,8 @@ pub struct Sizes {
     pub delta_net: Option<DeltaNetSizes>,
     /// True if each head of attention has a gate.
     pub gated_attention: bool,
-    /// The reason why a card has all heads; `None` where cards may divide them.
-    pub undivided: Option<&'static str>,
+    /// True if norms of queries and keys have weights for all heads.
+    pub are_heads_normed_together: bool,
 }
 
 /// The sizes of the layers with one kind of attention.
@@ -141,16 +141,9 @@ impl From<&Config> for Sizes {
             experts,
             delta_net,
             gated_attention: config.gated_attention,
-            undivided: undivided(config),
+            are_heads_normed_together: matches!(config.qk_norm, QkNorm::EachHead | QkNorm::Projection),
         }
     }
-}
-
-fn undivided(config: &Config) -> Option<&'static str> {
-    if matches!(config.qk_norm, QkNorm::EachHead | QkNorm::Projection) {
-        return Some("norms that span all heads");
-    }
-    config.full.latent.as_ref().map(|_| "keys and values that are compressed rows of all heads")
 }
 
 /// The layers of one kind. The two kinds share equal tables of angles.

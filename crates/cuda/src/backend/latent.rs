@@ -11,6 +11,7 @@ use super::{
         arena::Slot,
         launch::{Argument, Shape},
         memory::{Memory, WEIGHTS},
+        shard::Shard,
         weight_upload::WeightUpload,
         weights::Linear,
     },
@@ -22,17 +23,24 @@ use tribunal_model::{
     config::{self, Attention, AttentionKind},
 };
 
-/// The projections of one layer.
+/// The projections of one layer: those of compressed rows are the same on every card, and the others are of the
+/// card's heads.
 pub struct Latent {
-    /// Queries, or their compressed rows, and the row that is cached.
+    /// The row that is cached, behind the compressed queries where there are some.
     down: Linear,
-    /// The norm of compressed queries, and their projection to heads.
-    queries: Option<(Memory, Linear)>,
+    queries: QueryProjection,
     norm: Memory,
     /// `[heads, rank, plain_dim]` bf16, which take a query to the compressed rows.
     keys: Memory,
     /// `[heads, value_dim, rank]` bf16.
     values: Memory,
+}
+
+/// The projection of queries to heads.
+enum QueryProjection {
+    Direct(Linear),
+    /// From compressed queries, behind their norm.
+    Compressed(Memory, Linear),
 }
 
 impl Cuda {
@@ -43,24 +51,33 @@ impl Cuda {
     pub(super) fn latent_weights(&self, weights: &Weights, module: &str) -> Result<Latent> {
         let (heads, latent) = self.latent_sizes()?;
         self.check_latent(weights, module)?;
-        let (hidden, width) = (self.config.hidden, self.config.n_heads * heads.query_dim());
+        let (hidden, n_heads) = (self.config.hidden, self.config.n_heads * self.shard.n_cards);
         let at = |part: &str| format!("{module}.{part}");
-        let linear = |parts: &[(String, usize)], k: usize| {
-            self.linear(weights, Matrices { parts, k, cut: Cut::Anywhere })
+        let of_heads = |part: &str, k: usize| {
+            let (parts, cut) = ([(at(part), n_heads * heads.query_dim())], Cut::Heads(heads.query_dim()));
+            self.linear(weights, Matrices { parts: &parts, k, cut })
         };
-        let row = (at("kv_a_proj_with_mqa"), heads.head_dim);
-        let (down, queries) = match latent.query_rank {
-            None => (linear(&[(at("q_proj"), width), row], hidden)?, None),
+        let mut of_rows = vec![(at("kv_a_proj_with_mqa"), heads.head_dim)];
+        let queries = match latent.query_rank {
+            None => QueryProjection::Direct(of_heads("q_proj", hidden)?),
             Some(rank) => {
+                of_rows.insert(0, (at("q_a_proj"), rank));
                 let norm = self.vector(weights.floats(&at("q_a_layernorm.weight"), rank)?)?;
-                let up = linear(&[(at("q_b_proj"), width)], rank)?;
-                (linear(&[(at("q_a_proj"), rank), row], hidden)?, Some((norm, up)))
+                QueryProjection::Compressed(norm, of_heads("q_b_proj", rank)?)
             }
         };
+        let matrices = Matrices { parts: &of_rows, k: hidden, cut: Cut::Anywhere };
         let norm = self.vector(weights.floats(&at("kv_a_layernorm.weight"), latent.rank)?)?;
-        let [keys, values] = matrices_of_heads(weights, module, (self.config.n_heads, latent))?;
+        let [keys, values] = matrices_of_heads(weights, module, (n_heads, latent))?;
+        let own = |matrices: &[f32]| {
+            let of_card = matrices.len() / self.shard.n_cards;
+            matrices[self.shard.card * of_card..][..of_card].to_vec()
+        };
         let upload = &mut self.weight_upload.lock();
-        Ok(Latent { down, queries, norm, keys: narrowed(&keys, upload)?, values: narrowed(&values, upload)? })
+        let down = Linear::load(weights, matrices, Shard::WHOLE, None, upload)?;
+        self.add_linear(&down);
+        let (keys, values) = (narrowed(&own(&keys), upload)?, narrowed(&own(&values), upload)?);
+        Ok(Latent { down, queries, norm, keys, values })
     }
 
     /// The sizes of the model's latent attention.
@@ -92,17 +109,16 @@ impl Cuda {
     /// The queries of normed rows, in the space of the cached rows, and rotated; writes the rows' own
     /// compressed values, normed, and their rotated ones to the cache.
     pub(super) fn latent_queries(&mut self, layer: usize, h: &Values, latent: &Latent) -> Result<Queries> {
-        let projected = self.product(h, &latent.down)?;
-        let width = latent.down.n;
-        self.store_latent(layer, &projected, latent)?;
-        let (x, pitch) = match &latent.queries {
-            None => (projected, width),
-            Some((norm, up)) => {
-                let normed = self.norm_latent(&projected, width, (norm, up.k))?;
-                (self.product(&normed, up)?, up.n)
+        let rows = self.product(h, &latent.down)?;
+        self.store_latent(layer, &rows, latent)?;
+        let x = match &latent.queries {
+            QueryProjection::Direct(queries) => self.product(h, queries)?,
+            QueryProjection::Compressed(norm, up) => {
+                let normed = self.norm_latent(&rows, latent.down.n, (norm, up.k))?;
+                self.product(&normed, up)?
             }
         };
-        Ok(self.absorb(&x, pitch, latent)?)
+        self.absorb(&x, latent)
     }
 
     /// Norms of compressed queries, the first values of each row of a product.
@@ -139,10 +155,11 @@ impl Cuda {
         Ok(())
     }
 
-    /// Queries of the cached rows from those of heads, the first values of each row of a product.
-    fn absorb(&self, x: &Values, pitch: usize, latent: &Latent) -> Result<Queries> {
+    /// Queries of the cached rows from those of heads.
+    fn absorb(&self, x: &Values, latent: &Latent) -> Result<Queries> {
         let (heads, sizes) = self.latent_sizes()?;
         let (n_rows, n_heads, rank) = (x.n_rows, self.config.n_heads, sizes.rank);
+        let pitch = n_heads * heads.query_dim();
         let values = self.values(Slot::Queries, n_rows, 2 * self.config.query_width(AttentionKind::Full))?;
         let growth = self.plan.growth.map_or(Ok(0), |at| self.numbers().map(|numbers| at.from(numbers)))?;
         let positions = self.plan.positions.from(self.numbers()?);
@@ -152,7 +169,7 @@ impl Cuda {
         let arguments = [&pointers[..], &numbers, &[Argument::Int(i32::from(sizes.is_interleaved))]].concat();
         let grid = [n_rows as u32, n_heads.div_ceil(4) as u32, 1];
         let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
-        // SAFETY: x is [rows, pitch] f32 and begins with the heads' queries, the queries are [rows, heads,
+        // SAFETY: x is [rows, pitch] f32, the queries are [rows, heads,
         // head_dim] bf16; the rotary tables cover every position of the step. All are freed only after the
         // stream is synchronised.
         unsafe { self.launch(("latent", "latent_rotate"), shape, &arguments)? };

@@ -1,12 +1,10 @@
 //! Each operation of the decoder on all cards: the card's own part, then the gathering of the results that
 //! others need.
 
-use std::convert::Infallible;
-
 use super::{
     super::{
         arena::Slot,
-        backend::{Add, Queries, Values},
+        backend::{Add, Latent, Queries, Values},
         delta_net::DeltaNet,
         experts::Experts,
         graphs::Graphs,
@@ -130,7 +128,7 @@ impl Backend for Ranks {
     type Table = Vec<Table>;
     type Experts = Vec<Experts>;
     type DeltaNet = Vec<DeltaNet>;
-    type Latent = Infallible;
+    type Latent = Vec<Latent>;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector> {
         self.each(|_, cuda| cuda.vector(values.clone()))
@@ -153,15 +151,22 @@ impl Backend for Ranks {
     }
 
     fn latent(&self, weights: &Weights, module: &str) -> Result<Self::Latent> {
-        Err(weights.bad(module, "has latent attention, which runs on one GPU in this version"))
+        self.each(|_, cuda| cuda.latent(weights, module))
     }
 
-    fn project_latent(&mut self, _: usize, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Queries> {
-        match *latent {}
+    fn project_latent(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        latent: &Self::Latent,
+    ) -> Result<Self::Queries> {
+        self.each_mut(|i, cuda| cuda.project_latent(layer, &h[i], &latent[i]))
     }
 
-    fn expand(&mut self, _: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
-        match *latent {}
+    fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
+        let expanded = self.each_mut(|i, cuda| cuda.expand(&attended[i], &latent[i]))?;
+        let of_card = 2 * self.whole.n_heads * self.whole.full.output_dim() / self.cards.len();
+        self.whole_rows(&expanded, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
@@ -259,6 +264,9 @@ impl Backend for Ranks {
             let sinks = sinks.map(|sinks| &sinks[i]);
             cuda.attend(layer, queries[i], rows, kind, sinks)
         })?;
+        if self.whole.full.latent.is_some() {
+            return Ok(attended); // rows are whole once they are expanded
+        }
         let of_card = 2 * self.whole.query_width(kind) / self.cards.len();
         self.whole_rows(&attended, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }

@@ -8,8 +8,9 @@ use super::{
     apart, config, gpu,
     graphs::{Work, check_whole},
     kernels::check_kernels,
+    ranks::{CUTS, gpus, groups},
 };
-use crate::model::{Desk, check_company, sequences};
+use crate::model::{Desk, alone, check_bits, check_company, sequences};
 
 const MODELS: [&str; 4] = ["deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "glm4-moe-lite"];
 
@@ -57,4 +58,16 @@ fn models_with_experts_have_the_same_bits_in_any_company_and_by_all_kernels() {
         check_kernels(gpu, name, &weights);
     }
     check_whole("deepseek-v2-lite", &work, &device, std::slice::from_ref(&device));
+}
+
+#[test]
+fn several_gpus_have_the_bits_of_one() {
+    let Some(gpus) = gpus("latent::several_gpus_have_the_bits_of_one", &["0", "17"]) else { return };
+    for name in MODELS {
+        let weights = Weights::seeded(wider(name), 5);
+        let expected = alone(&mut *load(&gpus[0], &weights), &sequences(&[90, 17, 40]), KvType::Bf16);
+        for group in groups(&gpus, &[2, 4]) {
+            check_bits(&mut *load(&group, &weights), KvType::Bf16, &expected, CUTS);
+        }
+    }
 }
