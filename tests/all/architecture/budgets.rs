@@ -13,7 +13,7 @@ use super::{CRATES, expect_none, folder, sources_of};
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 8_170),
     ("crates/cpu", "", 7_380),
-    ("crates/cuda", "", 7_450),
+    ("crates/cuda", "", 7_470),
     ("crates/engine", "", 6_650),
     ("crates/hub", "", 1_970),
     ("crates/core", "", 7_330),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 90_700;
+const LINES: usize = 90_720;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];
