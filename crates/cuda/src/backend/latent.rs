@@ -23,8 +23,8 @@ use tribunal_model::{
     config::{self, Attention, AttentionKind},
 };
 
-/// The projections of one layer: those of compressed rows are the same on every card, and the others are of the
-/// card's heads.
+/// The projections of one layer: those of compressed rows are the same on every card, and the others are of
+/// the card's heads.
 pub struct Latent {
     /// The row that is cached, behind the compressed queries where there are some.
     down: Linear,
