@@ -28,11 +28,22 @@ fn load(device: &Device, weights: &Weights) -> Box<dyn Model> {
     device.load(weights, compute).unwrap()
 }
 
+/// Heads and rows of the published sizes: 512 compressed values and 64 rotated ones.
+fn published() -> Config {
+    let mut config = wider("deepseek-v3");
+    (config.full.head_dim, config.full.rotary_dim) = (576, 64);
+    let latent = config.full.latent.as_mut().unwrap();
+    (latent.rank, latent.plain_dim, latent.value_dim) = (512, 128, 128);
+    Config { n_layers: 2, ..config }
+}
+
 #[test]
 fn dense_models_are_near_those_of_the_cpu() {
     let Some(gpu) = gpu() else { return };
-    for name in MODELS {
-        let weights = Weights::seeded(Config { experts: None, ..wider(name) }, 5);
+    for (name, config) in
+        MODELS.map(|name| (name, wider(name))).into_iter().chain([("published", published())])
+    {
+        let weights = Weights::seeded(Config { experts: None, ..config }, 5);
         let run = |device: &Device| {
             let mut model = load(device, &weights);
             let all = sequences(&[290, 30]);
