@@ -22,8 +22,13 @@ struct Plan {
   static constexpr int kTilesOfPart = (kTilesD + kWarps - 1) / kWarps;  // of a warp
   static constexpr int kTilesOfWarp = kParts * kTilesOfPart;
   static constexpr int kSteps = kColumns / 16;                    // of a product along the columns
-  // Steps of a score that are unrolled: with all six, compute capability 10.0 spills registers.
-  static constexpr int kStepsAtOnce = D == 96 && T == 64 ? 2 : kSteps;
+  // Steps of a score that are unrolled: with all of them, compute capability 10.0 spills registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 1000
+  static constexpr int kStepsOfWide = 4;
+#else
+  static constexpr int kStepsOfWide = 8;
+#endif
+  static constexpr int kStepsAtOnce = T < 64 ? kSteps : D == 96 ? 2 : D == 128 ? kStepsOfWide : kSteps;
   static constexpr int kBuffers = T == 64 || D >= 256 ? 2 : 3;    // stages in shared memory
   static constexpr bool kHoldQueries = kTilesM * D / 16 <= (T == 64 ? 8 : 16);  // in registers, as fragments
   static constexpr int kBlocksOnSm = T == 16 && D <= 128 ? 4 : kWarps == 8 ? 1 : 2;  // at least: what limits a thread's registers

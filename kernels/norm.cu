@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     by = inverse_root(squares, cols, eps, scratch);
   }
 
-  float squares = 0.0f, total = 0.0f;
+  float squares = 0.0f;
   for (int c = first; c < cols; c += 4 * kThreads) {
     float4 v = load(x, c, cols);
     if (add) {
@@ -161,7 +161,6 @@ extern "C" __global__ void __launch_bounds__(kThreads)
       store(x, c, cols, v);
     }
     squares = add_squares(squares, v);
-    total = add_all(total, v);
     held[c / 4] = v;
   }
   if (!out) return;
@@ -170,6 +169,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     return;
   }
   if (centred) {
+    float total = 0.0f;
+    for (int c = first; c < cols; c += 4 * kThreads) total = add_all(total, held[c / 4]);
     const float mean = __fdiv_rn(block_sum(total, scratch), static_cast<float>(cols));
     squares = 0.0f;
     for (int c = first; c < cols; c += 4 * kThreads) {
