@@ -74,19 +74,19 @@ fn temperatures_of_score_heads_equal_scipy() {
 fn temperatures_of_score_heads_are_those_published() {
     let Some(clone) = std::env::var_os("REMEDY").map(std::path::PathBuf::from) else { return };
     let published = [
-        ("DA", "cs-uk", 1.5),
-        ("DA", "de-en", 1.2),
-        ("DA", "en-cs", 1.5),
-        ("DA", "en-de", 1.5),
-        ("DA", "en-ja", 1.2),
-        ("DA", "en-zh", 0.35),
-        ("DA", "ja-en", 1.2),
-        ("DA", "zh-en", 1.2),
-        ("MQM", "he-en", 1.2),
+        ("DA", "cs-uk", "refA", 1.5),
+        ("DA", "de-en", "refA", 1.2),
+        ("DA", "en-cs", "refA", 1.5),
+        ("DA", "en-de", "refA", 1.5),
+        ("DA", "en-ja", "refA", 1.2),
+        ("DA", "en-zh", "refA", 0.35),
+        ("DA", "ja-en", "refA", 1.2),
+        ("DA", "zh-en", "refA", 1.2),
+        ("MQM", "he-en", "refB", 1.2),
     ];
-    for (set, lp, expected) in published {
+    for (set, lp, reference, expected) in published {
         let outputs = |name: &str| -> Vec<f64> {
-            let file = clone.join(format!("wmt/wmt23/{set}/{name}/{lp}/REMEDY-9b-refA.seg.score"));
+            let file = clone.join(format!("wmt/wmt23/{set}/{name}/{lp}/REMEDY-9b-{reference}.seg.score"));
             let text = std::fs::read_to_string(file).unwrap();
             text.lines().map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap()).collect()
         };
