@@ -117,8 +117,8 @@ fn a_model_with_another_head_is_refused_before_it_is_loaded() {
 
 #[test]
 fn the_temperature_of_a_score_heads_outputs() {
-    let dir = meta_cli::testset();
     const TEXTS: [&str; 2] = ["eins", "zwei Worte"];
+    let dir = meta_cli::testset();
     let run = |logistic: &dyn Fn(f64) -> f64| {
         let verdict = |(system, seg, output): (&str, usize, f64)| {
             serde_json::json!({

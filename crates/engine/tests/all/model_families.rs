@@ -283,12 +283,12 @@ impl Family {
     /// Writes the file with quantised tensors of a part.
     pub fn write_quantised(&self, path: &Path, layers: usize, part: &str) {
         let kind = |name: &str| if name.contains(part) { GgmlDType::Q8_0 } else { GgmlDType::F32 };
-        self.write_as(&tiny(self.tiny), path, layers, (&[], &kind));
+        self.write_as(&tiny(self.tiny), path, layers, &[], kind);
     }
 
     /// Writes the file from the safetensors of a folder.
     fn write_from(&self, folder: &Path, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
-        self.write_as(folder, path, layers, (others, &|_| GgmlDType::F32));
+        self.write_as(folder, path, layers, others, |_| GgmlDType::F32);
     }
 
     fn write_as(
@@ -296,7 +296,8 @@ impl Family {
         folder: &Path,
         path: &Path,
         layers: usize,
-        (others, kind): (&[(&'static str, Value)], &dyn Fn(&str) -> GgmlDType),
+        others: &[(&'static str, Value)],
+        kind: impl Fn(&str) -> GgmlDType,
     ) {
         let common = [
             ("context_length", size(512)),
