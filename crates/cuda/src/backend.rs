@@ -267,7 +267,7 @@ impl Backend for Cuda {
     }
 
     fn expand(&mut self, attended: &Self::Input, latent: &Self::Latent) -> Result<Self::Input> {
-        self.expanded(attended, latent)
+        Ok(self.expanded(attended, latent)?)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {

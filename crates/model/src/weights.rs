@@ -294,14 +294,8 @@ impl Weights {
     /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
-        let is_of_latent_heads = |name: &str| {
-            let parts =
-                ["self_attn.kv_b_proj.weight", "self_attn.k_b_proj.weight", "self_attn.v_b_proj.weight"];
-            parts.into_iter().any(|part| name.ends_with(part))
-        };
-        let of_heads =
-            self.index.iter().find(|(name, entry)| is_of_latent_heads(name) && !entry.dtype.is_float());
-        if let Some((_, entry)) = of_heads {
+        let mut of_heads = self.index.iter().filter(|(name, _)| latent::is_of_heads(name));
+        if let Some((_, entry)) = of_heads.find(|(_, entry)| !entry.dtype.is_float()) {
             return Some(format!("the matrices of its latent heads are {}", entry.dtype.name()));
         }
         let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());

@@ -148,14 +148,15 @@ impl From<&Config> for Sizes {
 
 /// The layers of one kind. The two kinds share equal tables of angles.
 fn attention(config: &Config, kind: AttentionKind) -> AttentionSizes {
-    let Attention { n_kv_heads, head_dim, rotary_dim, latent, .. } = config.attention(kind);
+    let attention = config.attention(kind);
+    let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = attention;
     let is_shared = kind == AttentionKind::Sliding && !config.has_sliding_angles();
     AttentionSizes {
         n_layers: config.n_layers_of(kind),
-        n_kv_heads: *n_kv_heads,
-        head_dim: *head_dim,
-        rotary_dim: if is_shared { 0 } else { *rotary_dim },
-        cached_parts: if latent.is_some() { 1 } else { 2 },
+        n_kv_heads,
+        head_dim,
+        rotary_dim: if is_shared { 0 } else { rotary_dim },
+        cached_parts: attention.cached_parts(),
     }
 }
 

@@ -19,7 +19,7 @@ impl Cuda {
         let attends = |&before: &usize| {
             self.config.delta_net_of(before).is_none() && self.config.kind_of(before) == kind
         };
-        let (half, parts) = (self.half_bytes(kind), self.parts(kind));
+        let (half, parts) = (self.half_bytes(kind), self.config.attention(kind).cached_parts());
         let layers_before = (0..layer).filter(attends).count();
         let keys = self.cached_layers(kind) + (parts * layers_before) as u64 * half;
         // The values of compressed rows are among their keys.
@@ -29,13 +29,9 @@ impl Cuda {
     /// The offset of the first layer of a kind: full ones precede those with a window.
     fn cached_layers(&self, kind: AttentionKind) -> u64 {
         let first = self.cache.as_ref().map_or(0, Memory::at);
-        let full = (self.parts(AttentionKind::Full) * self.config.n_layers_of(AttentionKind::Full)) as u64;
+        let parts = self.config.full.cached_parts();
+        let full = (parts * self.config.n_layers_of(AttentionKind::Full)) as u64;
         first + if kind == AttentionKind::Full { 0 } else { full * self.half_bytes(AttentionKind::Full) }
-    }
-
-    /// The parts of a layer's cache: keys and values, or compressed rows.
-    fn parts(&self, kind: AttentionKind) -> usize {
-        if self.config.attention(kind).latent.is_some() { 1 } else { 2 }
     }
 
     /// Bytes of a layer's keys, or of its values.
@@ -57,7 +53,8 @@ impl Cuda {
     }
 
     fn copy_blocks_of(&self, kind: AttentionKind) -> Result<(), Error> {
-        let (n, halves) = (self.plan.n_copies, self.parts(kind) * self.config.n_layers_of(kind));
+        let parts = self.config.attention(kind).cached_parts();
+        let (n, halves) = (self.plan.n_copies, parts * self.config.n_layers_of(kind));
         if halves == 0 {
             return Ok(());
         }

@@ -20,12 +20,13 @@ use super::{
 use tribunal_model::{
     Result, Weights,
     backend::{Backend, Cut, Matrices},
-    config::{self, Attention, AttentionKind},
+    config::{self, AttentionKind},
 };
 
 /// The projections of one layer: those of compressed rows are the same on every card, and the others are of
 /// the card's heads.
 pub struct Latent {
+    sizes: config::Latent,
     /// The row that is cached, behind the compressed queries where there are some.
     down: Linear,
     queries: QueryProjection,
@@ -49,8 +50,10 @@ impl Cuda {
     /// # Errors
     /// A missing tensor, another shape, matrices of heads that are not floats, or no memory.
     pub(super) fn latent_weights(&self, weights: &Weights, module: &str) -> Result<Latent> {
-        let (heads, latent) = self.latent_sizes()?;
-        self.check_latent(weights, module)?;
+        let heads = &self.config.full;
+        let missing = || weights.bad(module, "expected a model with latent attention");
+        let latent = heads.latent.as_ref().ok_or_else(missing)?;
+        self.check_latent(latent).map_err(|reason| weights.bad(module, &reason))?;
         let (hidden, n_heads) = (self.config.hidden, self.config.n_heads * self.shard.n_cards);
         let at = |part: &str| format!("{module}.{part}");
         let of_heads = |part: &str, k: usize| {
@@ -69,27 +72,20 @@ impl Cuda {
         let matrices = Matrices { parts: &of_rows, k: hidden, cut: Cut::Anywhere };
         let norm = self.vector(weights.floats(&at("kv_a_layernorm.weight"), latent.rank)?)?;
         let [keys, values] = matrices_of_heads(weights, module, (n_heads, latent))?;
-        let own = |matrices: &[f32]| {
-            let of_card = matrices.len() / self.shard.n_cards;
-            matrices[self.shard.card * of_card..][..of_card].to_vec()
-        };
         let upload = &mut self.weight_upload.lock();
         let down = Linear::load(weights, matrices, Shard::WHOLE, None, upload)?;
         self.add_linear(&down);
-        let (keys, values) = (narrowed(&own(&keys), upload)?, narrowed(&own(&values), upload)?);
-        Ok(Latent { down, queries, norm, keys, values })
-    }
-
-    /// The sizes of the model's latent attention.
-    fn latent_sizes(&self) -> Result<(&Attention, &config::Latent)> {
-        let latent = self.config.full.latent.as_ref();
-        let missing = || tribunal_model::Error::Step("expected a model with latent attention".into());
-        Ok((&self.config.full, latent.ok_or_else(missing)?))
+        let mut narrowed = |matrices: Vec<f32>| {
+            let of_card = matrices.len() / self.shard.n_cards;
+            narrowed(&matrices[self.shard.card * of_card..][..of_card], upload)
+        };
+        let (keys, values) = (narrowed(keys)?, narrowed(values)?);
+        Ok(Latent { sizes: latent.clone(), down, queries, norm, keys, values })
     }
 
     /// Checks that the kernels and the buffers of a step take these heads.
-    fn check_latent(&self, weights: &Weights, module: &str) -> Result<()> {
-        let (heads, latent) = self.latent_sizes()?;
+    fn check_latent(&self, latent: &config::Latent) -> std::result::Result<(), String> {
+        let heads = &self.config.full;
         let are_multiples = [latent.plain_dim, latent.value_dim].iter().all(|dims| dims.is_multiple_of(8));
         let are_narrow = heads.query_dim().max(latent.value_dim) <= heads.head_dim
             && latent.query_rank.unwrap_or(0) <= self.config.query_width(AttentionKind::Full);
@@ -97,12 +93,9 @@ impl Cuda {
             return Ok(());
         }
         let (queries, values, row) = (heads.query_dim(), latent.value_dim, heads.head_dim);
-        Err(weights.bad(
-            module,
-            &format!(
-                "has heads of {queries} and {values} values beside a cached row of {row}; the CUDA kernels take multiples of \
-                 8 up to the row's width; hint: `--device cpu` runs the model"
-            ),
+        Err(format!(
+            "has heads of {queries} and {values} values beside a cached row of {row}; the CUDA kernels take multiples of 8 \
+             up to the row's width; hint: `--device cpu` runs the model"
         ))
     }
 
@@ -114,20 +107,24 @@ impl Cuda {
         let x = match &latent.queries {
             QueryProjection::Direct(queries) => self.product(h, queries)?,
             QueryProjection::Compressed(norm, up) => {
-                let normed = self.norm_latent(&rows, latent.down.n, (norm, up.k))?;
+                let normed = self.norm_latent(&rows, latent, (norm, up.k))?;
                 self.product(&normed, up)?
             }
         };
-        self.absorb(&x, latent)
+        Ok(self.absorb(&x, latent)?)
     }
 
     /// Norms of compressed queries, the first values of each row of a product.
-    fn norm_latent(&self, x: &Values, pitch: usize, (weight, n): (&Memory, usize)) -> Result<Values> {
-        let (_, latent) = self.latent_sizes()?;
+    fn norm_latent(
+        &self,
+        x: &Values,
+        latent: &Latent,
+        (weight, n): (&Memory, usize),
+    ) -> Result<Values, Error> {
         let out = self.values(Slot::Attended, x.n_rows, 2 * n)?;
         let pointers = [x.at(), weight.at(), out.at()].map(Argument::At);
-        let sizes = [x.n_rows, pitch, n].map(Argument::size);
-        let eps = [Argument::Float(latent.norm_eps as f32)];
+        let sizes = [x.n_rows, latent.down.n, n].map(Argument::size);
+        let eps = [Argument::Float(latent.sizes.norm_eps as f32)];
         let shape = Shape::new([x.n_rows, 1], 256);
         // SAFETY: x is [rows, pitch] f32, of which the n values are the first, the weight [n] f32 and out
         // [rows, n] bf16; all are freed only after the stream is synchronised.
@@ -136,9 +133,8 @@ impl Cuda {
     }
 
     /// Writes the last values of each row of a product to the row's slot of the cache.
-    fn store_latent(&self, layer: usize, x: &Values, latent: &Latent) -> Result<()> {
-        let (heads, sizes) = self.latent_sizes()?;
-        let pitch = latent.down.n;
+    fn store_latent(&self, layer: usize, x: &Values, latent: &Latent) -> Result<(), Error> {
+        let (heads, sizes, pitch) = (&self.config.full, &latent.sizes, latent.down.n);
         let rows = x.at() + 4 * (pitch - heads.head_dim) as u64;
         let (cos, sin) = self.angles.at();
         let (cache, _) = self.cached(layer);
@@ -151,13 +147,12 @@ impl Cuda {
         // SAFETY: the rows' last head_dim values are those of the cached row; the rotary tables cover every
         // position of the step, which was checked: its slots are in the cache. All are freed only after the
         // stream is synchronised.
-        unsafe { self.launch(("latent", "latent_store"), shape, &[&pointers[..], &numbers, &how].concat())? };
-        Ok(())
+        unsafe { self.launch(("latent", "latent_store"), shape, &[&pointers[..], &numbers, &how].concat()) }
     }
 
     /// Queries of the cached rows from those of heads.
-    fn absorb(&self, x: &Values, latent: &Latent) -> Result<Queries> {
-        let (heads, sizes) = self.latent_sizes()?;
+    fn absorb(&self, x: &Values, latent: &Latent) -> Result<Queries, Error> {
+        let (heads, sizes) = (&self.config.full, &latent.sizes);
         let (n_rows, n_heads, rank) = (x.n_rows, self.config.n_heads, sizes.rank);
         let pitch = n_heads * heads.query_dim();
         let values = self.values(Slot::Queries, n_rows, 2 * self.config.query_width(AttentionKind::Full))?;
@@ -169,9 +164,8 @@ impl Cuda {
         let arguments = [&pointers[..], &numbers, &[Argument::Int(i32::from(sizes.is_interleaved))]].concat();
         let grid = [n_rows as u32, n_heads.div_ceil(4) as u32, 1];
         let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
-        // SAFETY: x is [rows, pitch] f32, the queries are [rows, heads,
-        // head_dim] bf16; the rotary tables cover every position of the step. All are freed only after the
-        // stream is synchronised.
+        // SAFETY: x is [rows, pitch] f32, the queries are [rows, heads, head_dim] bf16; the rotary tables
+        // cover every position of the step. All are freed only after the stream is synchronised.
         unsafe { self.launch(("latent", "latent_rotate"), shape, &arguments)? };
         let pointers = [x.at(), latent.keys.at(), growth, values.at()].map(Argument::At);
         // SAFETY: as above; the keys are [heads, rank, plain_dim] bf16.
@@ -185,8 +179,8 @@ impl Cuda {
     /// The output of each head from the compressed values that it attends to.
     ///
     /// Shape: `[rows, heads, head_dim]`, of which the first `rank` are read -> `[rows, heads value_dim]`.
-    pub(super) fn expanded(&self, attended: &Values, latent: &Latent) -> Result<Values> {
-        let (heads, sizes) = self.latent_sizes()?;
+    pub(super) fn expanded(&self, attended: &Values, latent: &Latent) -> Result<Values, Error> {
+        let (heads, sizes) = (&self.config.full, &latent.sizes);
         let (n_rows, n_heads) = (attended.n_rows, self.config.n_heads);
         let out = self.values(Slot::Queries, n_rows, 2 * n_heads * sizes.value_dim)?;
         let pointers = [attended.at(), latent.values.at(), out.at()].map(Argument::At);
@@ -216,15 +210,9 @@ fn matrices_of_heads(
     let &config::Latent { rank, plain_dim, value_dim, .. } = latent;
     let floats = |part: &str, shape: [usize; 2]| {
         let name = format!("{module}.{part}.weight");
-        let stored = weights.get(&name, &shape)?;
-        if !stored.dtype.is_float() {
-            let kind = stored.dtype.name();
-            let reason = format!("is {kind}; on a GPU, these matrices must be floats; hint: `--device cpu`");
-            return Err(weights.bad(&name, &reason));
-        }
         let values = weights.float_tensor(&name, &shape)?;
         weights.used(&name);
-        Ok(values)
+        Ok::<_, tribunal_model::Error>(values)
     };
     if !weights.contains(&format!("{module}.kv_b_proj.weight")) {
         let keys = floats("k_b_proj", [n_heads * rank, plain_dim])?;

@@ -75,7 +75,13 @@ impl Attention {
     /// Numbers that one token adds to a layer's cache: keys and values.
     #[must_use]
     pub fn cached(&self) -> usize {
-        if self.latent.is_some() { self.head_dim } else { 2 * self.kv_width() }
+        self.cached_parts() * self.kv_width()
+    }
+
+    /// Parts of a layer's cache: keys and values, or compressed rows.
+    #[must_use]
+    pub fn cached_parts(&self) -> usize {
+        if self.latent.is_some() { 1 } else { 2 }
     }
 
     /// Values of a head's query as it is projected.

@@ -46,8 +46,17 @@ fn wide_heads(n_full: usize, n_sliding: usize) -> Config {
     }
 }
 
-fn load(device: &Device, weights: &Weights) -> Box<dyn Model> {
+pub fn load(device: &Device, weights: &Weights) -> Box<dyn Model> {
     device.load(weights, Compute { activations: Activations::Float, ..Compute::default() }).unwrap()
+}
+
+/// Logits of two sequences, one of which passes the first KV split.
+pub fn logits_past_a_split(device: &Device, weights: &Weights) -> Vec<Vec<f32>> {
+    let mut model = load(device, weights);
+    let all = sequences(&[290, 30]);
+    let mut desk = Desk::new(&mut *model, &all, KvType::Bf16);
+    let steps = [&[(0, 280), (1, 20)][..], &[(0, 1), (1, 1)], &[(0, 4), (1, 2)]];
+    steps.into_iter().flat_map(|work| desk.step(work)).collect()
 }
 
 #[test]
@@ -55,13 +64,7 @@ fn heads_of_512_values_are_near_the_cpu_and_have_the_bits_of_plain_kernels() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     for (n_full, n_sliding) in [(1, 2), (4, 8)] {
         let weights = Weights::seeded(wide_heads(n_full, n_sliding), 5);
-        let run = |device: &Device| {
-            let mut model = load(device, &weights);
-            let all = sequences(&[290, 30]);
-            let mut desk = Desk::new(&mut *model, &all, KvType::Bf16);
-            let steps = [&[(0, 280), (1, 20)][..], &[(0, 1), (1, 1)], &[(0, 4), (1, 2)]];
-            steps.into_iter().flat_map(|work| desk.step(work)).collect::<Vec<_>>()
-        };
+        let run = |device: &Device| logits_past_a_split(device, &weights);
         let ours = run(&Device::Cuda(gpu.clone()));
         let apart = apart(&ours.concat(), &run(&Device::Cpu).concat());
         assert!(apart < 0.05, "{n_full} and {n_sliding} heads of keys: {apart} apart");

@@ -2,15 +2,17 @@
 //! steps.
 
 use tribunal_engine::Device;
-use tribunal_model::{Config, KvType, Model, Weights};
+use tribunal_model::{Config, KvType, Weights};
 
 use super::{
-    apart, config, gpu,
+    apart,
+    attentions::{load, logits_past_a_split},
+    config, gpu,
     graphs::{Work, check_whole},
     kernels::check_kernels,
     ranks::{CUTS, gpus, groups},
 };
-use crate::model::{Desk, alone, check_bits, check_company, sequences};
+use crate::model::{alone, check_bits, check_company, sequences};
 
 const MODELS: [&str; 4] = ["deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "glm4-moe-lite"];
 
@@ -20,12 +22,6 @@ fn wider(name: &str) -> Config {
     let latent = config.full.latent.as_mut().unwrap();
     latent.query_rank = latent.query_rank.map(|_| 32);
     config
-}
-
-fn load(device: &Device, weights: &Weights) -> Box<dyn Model> {
-    let compute =
-        tribunal_cpu::Compute { activations: tribunal_cpu::Activations::Float, ..Default::default() };
-    device.load(weights, compute).unwrap()
 }
 
 /// Heads and rows of the published sizes: 512 compressed values and 64 rotated ones.
@@ -44,14 +40,7 @@ fn dense_models_are_near_those_of_the_cpu() {
         MODELS.map(|name| (name, wider(name))).into_iter().chain([("published", published())])
     {
         let weights = Weights::seeded(Config { experts: None, ..config }, 5);
-        let run = |device: &Device| {
-            let mut model = load(device, &weights);
-            let all = sequences(&[290, 30]);
-            let mut desk = Desk::new(&mut *model, &all, KvType::Bf16);
-            let steps = [&[(0, 280), (1, 20)][..], &[(0, 1), (1, 1)], &[(0, 4), (1, 2)]];
-            steps.into_iter().flat_map(|work| desk.step(work)).collect::<Vec<_>>()
-        };
-        let [ours, cpu] = [&gpu, &Device::Cpu].map(run);
+        let [ours, cpu] = [&gpu, &Device::Cpu].map(|device| logits_past_a_split(device, &weights));
         let apart: Vec<f32> = ours.iter().zip(&cpu).map(|(ours, cpu)| apart(ours, cpu)).collect();
         assert!(apart.iter().all(|apart| *apart < 0.06), "{name}: {apart:?}");
     }
