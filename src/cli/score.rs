@@ -120,6 +120,9 @@ fn finished(args: &Args, outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
         if let Some(shares) = report::health::shares(health) {
             say!("{shares}");
         }
+        if let Some(note) = report::health::note(health) {
+            say!("note: {note}");
+        }
     }
     warn(outcome);
     let note = args.keep.write(outcome)?;

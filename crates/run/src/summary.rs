@@ -307,10 +307,17 @@ impl<'a> Summing<'a> {
             systems,
             common,
             pairs: commons,
-            health: checks.findings(),
+            health: checks.findings(best_score(signature)),
             cost,
         }
     }
+}
+
+/// The best score that a judge of this signature can give; `None` on an unbounded scale, and for unknown
+/// methods.
+fn best_score(signature: &Signature) -> Option<f64> {
+    let [_, best] = registry::scale(&registry::of_signature(signature)?, signature).ends;
+    best.is_finite().then_some(best)
 }
 
 /// A mean of values that come one by one.
