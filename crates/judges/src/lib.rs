@@ -68,6 +68,8 @@ pub mod thinking;
 
 pub mod answers;
 
+pub mod tagged;
+
 pub mod literals;
 
 pub mod pair;
