@@ -56,6 +56,7 @@ fn say_notes(evaluation: &Evaluation, quiet: bool) {
         evaluation.notes.iter().for_each(|note| say!("note: {note}"));
     }
     evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
+    evaluation.cautions.iter().for_each(|caution| say!("caution: {caution}"));
 }
 
 /// Judges into the run folder.
@@ -146,6 +147,9 @@ pub fn warn(outcome: &Outcome) {
 /// When `out` cannot be written.
 pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn Write) -> Result<()> {
     let summary = &outcome.summary;
+    if printed.is_rows() {
+        summary.cautions.iter().for_each(|caution| say!("caution: {caution}"));
+    }
     // Lists of all verdicts are made in memory; where there are millions, `--only-system` leaves them out.
     let records = || if detail == Detail::Units { outcome.records() } else { Ok(Vec::new()) };
     let text = match printed.format() {

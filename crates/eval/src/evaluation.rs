@@ -13,6 +13,7 @@ use crate::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
         method::Output,
         method_file::MethodFile,
+        scope::OutOfScope,
         registry::{self, Signed},
         setup,
     },
@@ -167,6 +168,8 @@ pub struct Evaluation {
     pub notes: Vec<String>,
     /// Overlap of the judge's training data with the input.
     pub trained_on: Vec<Overlap>,
+    /// Cautions about the judge on this input, for every output of the run.
+    pub cautions: Vec<String>,
     /// Result of the check for mixed-up files or languages.
     pub mixed_up: MixedUp,
 }
@@ -237,7 +240,8 @@ impl Evaluation {
         notes.extend(mixed_up.unknown());
         notes.extend(no_documents(judge, &input.segments).map(str::to_owned));
         overlaps.retain(|overlap| overlap.segments > 0);
-        Ok(Self { spec, input, judge: built, notes, trained_on: overlaps, mixed_up })
+        let cautions = cautions(judge, &input, spec.sampling.seed)?;
+        Ok(Self { spec, input, judge: built, notes, trained_on: overlaps, cautions, mixed_up })
     }
 
     /// Loads the models that the specification names.
@@ -274,7 +278,7 @@ impl Evaluation {
     pub fn with<'a>(&'a self, models: &'a Models, invocation: &Invocation) -> Result<Run<'a>> {
         self.check(models)?;
         prefixes::announce(models, &self.judge.judge, &self.input.segments);
-        let Self { spec, judge: built, trained_on, .. } = self;
+        let Self { spec, judge: built, trained_on, cautions, .. } = self;
         let signature = signature(built, &models.signature, &spec.sampling);
         let (mut origin, copies) = provenance::of(spec, built, models, invocation.build.clone())?;
         for material in &mut origin.materials {
@@ -294,6 +298,7 @@ impl Evaluation {
             origin,
             copies,
             trained_on: trained_on.clone(),
+            cautions: cautions.clone(),
             writing: invocation.writing.clone(),
             stop: invocation.stop.clone(),
             ..self.config(self.folder(&signature)?)
@@ -348,6 +353,19 @@ impl Evaluation {
             }
         }
     }
+}
+
+/// Cautions about a judge on this input: texts outside of those that it was fitted on.
+///
+/// # Errors
+/// Input that cannot be read.
+pub fn cautions(judge: &Judge, input: &Input, seed: u64) -> Result<Vec<String>> {
+    let Some(scope) = judge.protocol().scope() else { return Ok(Vec::new()) };
+    let mut outside = OutOfScope::new(scope);
+    for some in input.chunks(&input.units(judge, seed)) {
+        some?.iter().for_each(|segment| outside.add(segment));
+    }
+    Ok(outside.cautions())
 }
 
 /// The source texts that the judge and the adapters were trained on.

@@ -21,6 +21,8 @@ pub mod method;
 
 pub mod scale;
 
+pub mod scope;
+
 pub mod setup;
 
 pub mod panel;
@@ -99,6 +101,7 @@ pub use registry::Built;
 pub use samples::Aggregate;
 use samples::Samples;
 pub use scale::Scale;
+pub use scope::Scope;
 pub use setup::{Granularity, LanguageCheck, Preset, Settings};
 
 /// The protocol of a published method: how a group of segments is judged.
@@ -119,6 +122,11 @@ pub trait Protocol: Sync + Send {
     /// no examples for.
     fn notes(&self, _segments: &[Segment]) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The data that it was fitted on; `None` for judges of any text.
+    fn scope(&self) -> Option<Scope> {
+        None
     }
 
     /// Checks the models of the panel against the judge's settings.
