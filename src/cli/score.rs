@@ -70,6 +70,9 @@ pub fn judge(
     quiet: bool,
 ) -> Result<Outcome> {
     say_notes(evaluation, quiet);
+    if let Some(warning) = evaluation.small_model() {
+        say!("warning: {warning}");
+    }
     let gpus = UsedGpus::find(&evaluation.spec.models, &evaluation.spec.resources);
     gpus.settle(&mut evaluation.spec.resources)?;
     let spec = &evaluation.spec;

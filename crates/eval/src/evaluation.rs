@@ -7,15 +7,13 @@ use crate::{
     digest,
     engine::grammar,
     error::{Error, Result},
-    hub::{self, Card},
-    input,
+    hub, input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
-        method::Output,
         method_file::MethodFile,
-        scope::OutOfScope,
         registry::{self, Signed},
-        setup,
+        scope::OutOfScope,
+        setup, small_models,
     },
     llm::CancellationToken,
     models::{Models, adapter, heads},
@@ -252,11 +250,20 @@ impl Evaluation {
         crate::models::load(&self.spec.models, &self.spec.resources, self.spec.sampling.sampling())
     }
 
-    /// Warnings about input, judge and models before they are used.
+    /// Warnings about input, judge and models before they are used, besides [`Evaluation::small_model`].
     pub fn warnings(&self, models: &Models) -> impl Iterator<Item = String> {
-        let of_judge = too_small(&self.judge, models).into_iter();
-        let of_judge = of_judge.chain(untuned(&self.judge, models, &self.spec.models));
+        let of_judge = untuned(&self.judge, models, &self.spec.models);
         self.mixed_up.doubts().into_iter().chain(of_judge)
+    }
+
+    /// Warning about a method that generates answers with a small model, before it is loaded; `None` where
+    /// the model's size is unknown, and for tuned models.
+    #[must_use]
+    pub fn small_model(&self) -> Option<String> {
+        let models = &self.spec.models;
+        let card = hub::find(&models.model).ok().filter(|_| adapter::named(models).is_empty())?;
+        let billions = card.parameters.strip_suffix('B')?.parse().ok()?;
+        small_models::warning(&self.judge.method(), &card.name, billions)
     }
 
     /// The configuration of a run of the selected segments into this folder.
@@ -387,38 +394,6 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
     )
 }
 
-/// Methods that write were published with models far above this. Unit: billions of parameters.
-const SMALLEST_WRITER: f64 = 3.0;
-
-/// Generative methods, and the model with which their measured scores are near chance:
-/// docs/methods.md#which-judge.
-const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-instruct");
-
-/// Warning before a small model generates verdicts; `None` where the size is unknown.
-fn too_small(built: &Built, models: &Models) -> Option<String> {
-    let card = hub::find(&models.model.name).ok()?;
-    let method = built.method();
-    if method.output == Output::Text { small_writer(method.name, &card) } else { None }
-}
-
-/// Warning with the measured results of a generative method with this model, where the model is small.
-fn small_writer(method: &str, card: &Card) -> Option<String> {
-    let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
-    let (methods, model) = MEASURED;
-    let hint = "hint: what small models were measured to do: docs/methods.md#which-judge";
-    let measured = match (methods.contains(&method), card.name == model) {
-        (true, true) => format!("with `{model}` its scores are near chance"),
-        (false, true) => {
-            format!("with `{model}` {} score near chance", methods.map(|m| format!("`{m}`")).join(" and "))
-        }
-        (_, false) => {
-            format!("with `{}` ({} parameters) its scores were not measured", card.name, card.parameters)
-        }
-    };
-    (billions < SMALLEST_WRITER)
-        .then(|| format!("`{method}` asks the model to write, and {measured}\n{hint}"))
-}
-
 /// Warning if a method made for a tuned model is used with one that is not; `None` where the model may be.
 fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
     let is_plain = hub::find(&models.model.name).is_ok() && adapter::named(spec).is_empty();
@@ -485,34 +460,4 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     let part =
         if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_was_measured_is_said_of_small_models() {
-        let said = |method, model| {
-            let said = small_writer(method, &hub::find(model).unwrap());
-            said.map(|said| said.lines().next().unwrap_or_default().to_owned())
-        };
-        insta::assert_snapshot!(
-            [
-                said("fsp", "qwen2.5-coder-0.5b-instruct"),
-                said("m-mad", "qwen2.5-coder-0.5b-instruct"),
-                said("fsp", "qwen2.5-coder-1.5b-instruct"),
-                said("gemba-mqm", "qwen2.5-0.5b-instruct"),
-            ]
-            .map(Option::unwrap)
-            .join("\n"),
-            @"
-        `fsp` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` its scores are near chance
-        `m-mad` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` `gemba-mqm` and `fsp` score near chance
-        `fsp` asks the model to write, and with `qwen2.5-coder-1.5b-instruct` (1.54B parameters) its scores were not measured
-        `gemba-mqm` asks the model to write, and with `qwen2.5-0.5b-instruct` (0.49B parameters) its scores were not measured
-        "
-        );
-        assert_eq!(said("fsp", "qwen2.5-7b-instruct"), None);
-    }
 }

@@ -77,6 +77,7 @@ impl Session {
         let overlaps = evaluation.trained_on.iter().map(ToString::to_string);
         let notes = evaluation.notes.iter().cloned().chain(overlaps);
         let notes = notes.chain(evaluation.cautions.iter().cloned());
+        let notes = notes.chain(evaluation.small_model());
         let notes = notes.chain(evaluation.warnings(&self.models)).collect();
         Ok(SessionOutcome { outcome, notes })
     }

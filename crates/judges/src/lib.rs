@@ -72,6 +72,8 @@ pub mod answers;
 
 pub mod tagged;
 
+pub mod small_models;
+
 pub mod literals;
 
 pub mod pair;
