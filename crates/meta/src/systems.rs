@@ -28,7 +28,7 @@ pub struct Options<'a> {
     /// The language pair of the units; `None` for all units.
     pub pair: Option<&'a str>,
     pub coverage: Coverage,
-    /// The system that all others are compared with; `None`: the first.
+    /// The system that all others are compared with; `None`: the first. Of no effect in the input's order.
     pub baseline: Option<&'a str>,
     pub order: Order<'a>,
     pub resamples: usize,
@@ -116,10 +116,7 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
         // Systems that the order does not name come last.
         let position = |system: &str| order.iter().position(|other| *other == system);
         rows.sort_by_key(|row| position(&row.system).unwrap_or(usize::MAX));
-        return match options.baseline {
-            None => Ok(Comparison { baseline: None, rows, n_left_out }),
-            Some(_) => Err(Error::Unsuitable(NOT_TESTED.into())),
-        };
+        return Ok(Comparison { baseline: None, rows, n_left_out });
     }
     rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
     let baseline = options.baseline.unwrap_or(&rows[0].system).to_owned();
@@ -190,10 +187,6 @@ fn scores_by_system<'a>(
     (scores, missing)
 }
 
-/// Error where a baseline is given for a judge whose means do not rank systems.
-const NOT_TESTED: &str = "this judge's means do not rank systems, so no system is compared with a baseline\nhint: leave out \
-                          `--baseline`";
-
 /// Remedy where systems share no unit.
 const NOTHING_SHARED: &str = "systems are compared on the same segments: judge them together, or give each the same \
                               `doc` and `seg_id`; leave out a system that has no score there";
@@ -236,7 +229,5 @@ mod tests {
         let Comparison { baseline, rows, .. } = compare(&[&judge], &options).unwrap();
         assert_eq!(rows.iter().map(|row| row.system.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
         assert!(baseline.is_none() && rows.iter().all(|row| row.against_baseline.is_none()));
-        let refused = compare(&[&judge], &Options { baseline: Some("a"), ..options }).unwrap_err();
-        assert!(refused.to_string().contains("do not rank systems"), "{refused}");
     }
 }

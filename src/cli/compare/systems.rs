@@ -23,6 +23,11 @@ use anyhow::{Context, Result, bail};
 /// Inputs of different judges, fewer than two systems, a system without a score, systems that share no unit.
 pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     one_judge(inputs)?;
+    if args.baseline.is_some() && !ranks_systems(inputs) {
+        bail!(
+            "this judge's means do not rank systems, so none is compared with a baseline\nhint: leave out `--baseline`"
+        );
+    }
     let pairs: BTreeSet<&str> = units(inputs).map(|unit| unit.pair.as_str()).collect();
     if pairs.len() < 2 {
         return print(args, inputs, &[(None, compared(args, inputs, None)?)], out);
