@@ -200,13 +200,10 @@ fn what_a_reader_is_told_of_scores_marks_and_empty_translations() {
     assert!(text.contains("1 empty: the translation is empty"), "{text}");
 }
 
-#[test]
-fn input_outside_of_a_fit_is_a_caution_of_the_run() {
-    let small = SmallRun::new(2);
-    rated(&small);
-    fit(&small, "fit.json", &[]);
-    let inside = small.read("input.jsonl");
-    let outside = inside.lines().map(|line| {
+/// Writes the input with one segment of another language pair and one with a long source.
+fn write_outside(small: &SmallRun) {
+    let outside = small.read("input.jsonl");
+    let outside = outside.lines().map(|line| {
         let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
         match line["seg_id"].as_u64() {
             Some(0) => line["tgt_lang"] = "cs".into(),
@@ -216,6 +213,14 @@ fn input_outside_of_a_fit_is_a_caution_of_the_run() {
         line.to_string() + "\n"
     });
     fs::write(small.at("outside.jsonl"), outside.collect::<String>()).unwrap();
+}
+
+#[test]
+fn input_outside_of_a_fit_is_a_caution_of_the_run() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    fit(&small, "fit.json", &[]);
+    write_outside(&small);
     let score = |input: &str, out: &str, more: &[&str]| {
         let mut command =
             small.tribunal(&["score", "--input", input, "--out", out, "--language-check", "off"]);

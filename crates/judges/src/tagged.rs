@@ -55,8 +55,9 @@ pub fn words(text: &str, tokens: &[Tagged]) -> Vec<Tagged> {
 /// A range of a text, in bytes, extended to whole words.
 #[must_use]
 pub fn whole(text: &str, range: Range<usize>) -> Range<usize> {
-    let touched = ranges(text).into_iter().filter(|word| word.start < range.end && range.start < word.end);
-    touched.fold(range.clone(), |range, word| range.start.min(word.start)..range.end.max(word.end))
+    let Range { start, end } = range;
+    let touched = ranges(text).into_iter().filter(|word| word.start < end && start < word.end);
+    touched.fold(start..end, |range, word| range.start.min(word.start)..range.end.max(word.end))
 }
 
 /// The words and punctuation marks of a text, by the rules of Unicode and the dictionaries of ICU, which has
@@ -171,7 +172,7 @@ mod tests {
 
     /// True between two letters or digits of scripts with spaces, and inside a number.
     fn is_in_word(text: &str, at: usize) -> bool {
-        let letter = Regex::new(r"[[\p{L}\p{Nd}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]]").unwrap();
+        let letter = Regex::new(r"[[\p{L}\p{Nd}]--[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}]]").unwrap();
         let is_letter = |cluster: Option<&str>| {
             cluster.is_some_and(|c| letter.find(c).is_some_and(|found| found.start() == 0))
         };

@@ -179,6 +179,7 @@ fn clean() -> Vec<Record> {
 
 #[test]
 fn good_translations_are_not_degenerate() {
+    use HealthCheck::{NoError, SameQuality, SameScore};
     let checked = |records: &[Record]| {
         let found = findings(records, &[]);
         let named = |is: fn(&Finding) -> bool| -> Vec<HealthCheck> {
@@ -186,7 +187,6 @@ fn good_translations_are_not_degenerate() {
         };
         (named(|finding| finding.warning), named(Finding::is_clean))
     };
-    use HealthCheck::{NoError, SameQuality, SameScore};
     assert_eq!(checked(&clean()), (vec![], vec![SameScore]));
     assert_eq!(checked(&clean()[..7]), (vec![], vec![]), "too few to say");
     let negative_zero: Vec<Record> = clean().into_iter().map(|r| Record { score: Some(-0.0), ..r }).collect();
