@@ -207,7 +207,7 @@ fn write_outside(small: &SmallRun) {
         let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
         match line["seg_id"].as_u64() {
             Some(0) => line["tgt_lang"] = "cs".into(),
-            Some(1) => line["source"] = "A word. ".repeat(200).into(),
+            Some(1) => line["source"] = "A word. ".repeat(30).into(),
             _ => {}
         }
         line.to_string() + "\n"

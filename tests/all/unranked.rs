@@ -127,7 +127,7 @@ fn every_output_has_the_cautions_about_the_judge_on_its_input() {
     let root = tempfile::tempdir().unwrap();
     let run = three(root.path(), "gemba-mqm");
     let file = Path::new(&run).join("run.json");
-    let caution = "24 of 24 translations are of en-de, on which the judge was not fitted";
+    let caution = "24 of 24 translations are of en-de";
     let described =
         RunFile { cautions: vec![format!("{caution}\u{1b}[2J")], ..RunFile::read(Path::new(&run)).unwrap() };
     std::fs::write(&file, serde_json::to_string(&described).unwrap()).unwrap();
