@@ -114,8 +114,7 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
     let mut rows: Vec<Compared> = compared.iter().map(row).collect();
     if let Order::Input(order) = &options.order {
         // Systems that the order does not name come last.
-        let position = |system: &str| order.iter().position(|other| *other == system);
-        rows.sort_by_key(|row| position(&row.system).unwrap_or(usize::MAX));
+        rows.sort_by_key(|row| order.iter().position(|name| *name == row.system).unwrap_or(usize::MAX));
         return Ok(Comparison { baseline: None, rows, n_left_out });
     }
     rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
