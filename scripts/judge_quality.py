@@ -3,12 +3,18 @@
 # ///
 """How well small judges agree with human raters on documents that none of ours was trained on, from nothing to a table.
 
-    python3 scripts/judge_quality.py --testset WMT23 [--segments 24] [--judges NAME,...] [--adapter DIR] [--out DIR]
+    python3 scripts/judge_quality.py --testset WMT23 [--segments 24] [--judges NAME;...] [--adapter DIR] [--out DIR]
+    python3 scripts/judge_quality.py --testset WMT23 --segments 8 --judges written --small-models
 
 For each language pair it draws whole documents among those that `tribunal tune --hold-out 0.2 --seed 0` holds out, lets
 every judge score all systems' translations of them, and asks `tribunal meta` how well they agree with the MQM ratings,
-beside chrF, random scores, one constant score, each system's mean rating, and the metrics that the folder has scores
-of. What is compared is compared on the same translations. A judge that is finished is not run again.
+beside chrF, random scores, one constant score, the translation's length, each system's mean rating, and the metrics that
+the folder has scores of. What is compared is compared on the same translations. A judge that is finished is not run
+again. `--judges written` are the methods whose models generate answers, with the 1.5B: with `--segments 8`, about 100
+rated translations of each pair.
+
+`--small-models` writes acc-t of these judges, and of random scores, into crates/judges/src/small_models.tsv, which
+`tribunal methods` and the warnings before a run print.
 
 Columns: acc-t within a source (ties calibrated on the same data, for all alike), Pearson and Spearman over all
 translations, SPA over systems, span F1 (docs/meta-evaluation.md: `offsets`, of the translation and of the source), the
@@ -37,9 +43,14 @@ JUDGES = {
     "gemba-mqm 1.5B": ("gemba-mqm", LARGE),
     "fsp 0.5B": ("fsp", SMALL),
     "fsp 1.5B": ("fsp", LARGE),
+    "gemba-esa 1.5B": ("gemba-esa", LARGE),
+    "rubric-mqm 1.5B": ("rubric-mqm", LARGE),
     "gmft 0.5B, base": ("gmft", SMALL),
     "gmft 0.5B, tuned": ("gmft", SMALL),
 }
+# Judges whose models generate answers.
+WRITTEN = ["gemba-mqm 1.5B", "fsp 1.5B", "gemba-esa 1.5B", "rubric-mqm 1.5B"]
+SMALL_MODELS = Path(__file__).resolve().parent.parent / "crates/judges/src/small_models.tsv"
 STATISTICS = ["seg:acc-eq@item", "seg:pearson", "seg:spearman", "sys:spa"]
 
 
@@ -49,7 +60,8 @@ def main():
     p.add_argument("--testset", required=True, help="the WMT23 folder in mt-metrics-eval's layout, with ratings")
     p.add_argument("--pairs", default="en-de,zh-en")
     p.add_argument("--segments", type=int, default=24, help="of each system, in whole documents")
-    p.add_argument("--judges", help="names of the table, with semicolons between; default: all")
+    p.add_argument("--judges", help="names of the table, with semicolons between, or `written`; default: all")
+    p.add_argument("--small-models", action="store_true", help="write acc-t into the table of small models")
     p.add_argument("--adapter", help="an adapter by scripts/tune/gmft_gpu.py, for `gmft 0.5B, tuned`")
     p.add_argument("--fits", default="", help="PAIR=FILE,...: fits of `tribunal tune probe -l PAIR`")
     p.add_argument("--metrics", default="chrF,BLEU,CometKiwi,MetricX-23-QE,GEMBA-MQM,COMET")
@@ -66,7 +78,7 @@ def print_pair(a, pair):
     names = folder / "documents.txt"
     names.write_text("".join(f"{name}\n" for name in held_out(a, pair)), encoding="utf-8")
     fits = dict(fit.split("=", 1) for fit in a.fits.split(",") if fit)
-    chosen = a.judges.split(";") if a.judges else list(JUDGES)
+    chosen = WRITTEN if a.judges == "written" else a.judges.split(";") if a.judges else list(JUDGES)
     if unknown := [name for name in chosen if name not in JUDGES]:
         sys.exit(f"error: no judge of the table is called `{unknown[0]}`; hint: {'; '.join(JUDGES)}")
     runs = {}
@@ -85,6 +97,21 @@ def print_pair(a, pair):
     made_up(a, pair, baselines)
     measured = meta(a, pair, runs, baselines)
     table(a, pair, runs, measured)
+    if a.small_models:
+        write_small_models(a, pair, runs, measured)
+
+
+def write_small_models(a, pair, runs, measured):
+    """Replaces the rows of the measured methods and models on this pair."""
+    values = measured["result"]["tasks"][0]["values"]
+    acc_t = lambda name: number(values.get(name)).removeprefix("0")
+    command = f"scripts/judge_quality.py --testset WMT23 --segments {a.segments}" + (f" --judges {a.judges}" if a.judges else "")
+    new = {(*JUDGES[name], pair): [acc_t(name), acc_t("random"), command] for name in runs if name in WRITTEN}
+    new = {key: row for key, row in new.items() if "-" not in row}
+    rows = [line.split("\t") for line in SMALL_MODELS.read_text(encoding="utf-8").splitlines()]
+    rows = {tuple(row[:3]): row[3:] for row in rows} | new
+    text = "".join("\t".join([*key, *row]) + "\n" for key, row in sorted(rows.items()))
+    SMALL_MODELS.write_text(text, encoding="utf-8")
 
 
 def held_out(a, pair):
@@ -149,7 +176,7 @@ def slug(name):
 
 
 def table(a, pair, runs, measured):
-    columns = {task["statistic"]: task["values"] for task in measured["result"]["tasks"]}
+    columns = {task["statistic"]: task.get("baselines", {}) | task["values"] for task in measured["result"]["tasks"]}
     names = list(dict.fromkeys(name for values in columns.values() for name in values))
     spans = {of["name"]: of["found"]["characters"] for of in measured.get("more", {}).get("spans", [])}
     spans = {name: found for name, found in spans.items() if name not in runs or has_spans(runs[name])}

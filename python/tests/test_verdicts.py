@@ -17,6 +17,15 @@ def test_reading_a_run(run):
     assert verdicts[3].status == "refused" and verdicts[3].score is None
 
 
+def test_cautions_stand_in_every_form(run):
+    assert tribunal.read(run).cautions == []
+    (run / "summary.json").write_text(json.dumps({"cautions": ["<b>no</b> ratings of en-cs"]}), encoding="utf-8")
+    verdicts = tribunal.read(run)
+    assert verdicts.cautions == verdicts[:2].cautions == ["<b>no</b> ratings of en-cs"]
+    assert repr(verdicts).endswith("; caution: <b>no</b> ratings of en-cs>")
+    assert "<b>caution</b> &lt;b&gt;no&lt;/b&gt; ratings" in verdicts._repr_html_()
+
+
 def test_data_frames(run):
     frame = tribunal.read(run).to_frame()
     assert list(frame["score"].fillna(99)) == [-1.0, 0.0, -5.0, 99]

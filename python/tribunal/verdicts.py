@@ -140,7 +140,7 @@ class Verdicts(Sequence[Verdict]):
     def __getitem__(self, at: slice) -> Verdicts: ...
     def __getitem__(self, at: int | slice) -> Verdict | Verdicts:
         if isinstance(at, slice):
-            return Verdicts(self._verdicts[at], rows=self._rows)
+            return Verdicts(self._verdicts[at], {"cautions": self.cautions} if self.cautions else None, rows=self._rows)
         return self._verdicts[at]
 
     def __len__(self) -> int:
@@ -151,12 +151,18 @@ class Verdicts(Sequence[Verdict]):
 
     def __repr__(self) -> str:
         scored = len(self.scores) - self.scores.count(None)
-        return f"<{len(self)} verdicts, {scored} with a score, mean {self.system_score}>"
+        cautions = "".join(f"; caution: {caution}" for caution in self.cautions)
+        return f"<{len(self)} verdicts, {scored} with a score, mean {self.system_score}{cautions}>"
 
     @property
     def signature(self) -> str | None:
         """Everything that could have moved a score."""
         return self.summary.get("signature")
+
+    @property
+    def cautions(self) -> list[str]:
+        """What limits the validity of the scores: of the method, and of the judge on this input; as in `summary.json`."""
+        return list(self.summary.get("cautions", []))
 
     @property
     def scores(self) -> list[float | None]:
@@ -225,7 +231,8 @@ class Verdicts(Sequence[Verdict]):
         systems = "".join(
             f"<tr><td>{escape(name)}</td><td>{'–' if score is None else f'{score:.3f}'}</td></tr>" for name, score in self.systems.items()
         )
-        return f"<table><tr><th>system</th><th>score</th></tr>{systems}</table>{shown}{more}"
+        cautions = "".join(f"<p><b>caution</b> {escape(caution)}</p>" for caution in self.cautions)
+        return f"{cautions}<table><tr><th>system</th><th>score</th></tr>{systems}</table>{shown}{more}"
 
 
 def read(path: Union[str, PathLike[str]]) -> Verdicts:

@@ -40,8 +40,8 @@ pub struct Args {
     /// The run folder of what is judged first; default: that of `tribunal score`.
     #[arg(long, value_name = "DIR", requires = "source")]
     pub out: Option<PathBuf>,
-    /// Compare all other systems with this one; by default the best one, or the first one where the judge's
-    /// means do not rank systems.
+    /// Compare all other systems with this one; by default the best one. None where the judge's means do not
+    /// rank systems.
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
     /// Which units systems are compared on: common (those that every system has a score on) or each (each

@@ -71,6 +71,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         bail!("`--threshold` is for error-free decisions\nhint: add `--as wmt26`, or leave it out");
     }
     let signature = signature(&args.run)?;
+    say_cautions(&args.run);
     let name = args.name.clone().unwrap_or_else(|| export::default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
     let is_human = args.run.is_file() && raters::is_annotations(&args.run);
@@ -278,6 +279,12 @@ fn say_lost(format: Format) {
     if let Some(lost) = format.loses() {
         say!("note: the format has no place for {lost}");
     }
+}
+
+/// Prints the cautions about a run: formats of other programs have no place for them.
+fn say_cautions(run: &Path) {
+    let run = RunFile::read(run).ok();
+    run.iter().flat_map(RunFile::all_cautions).for_each(|caution| say!("caution: {caution}"));
 }
 
 /// Prints a note that an existing file is replaced.

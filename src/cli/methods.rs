@@ -11,11 +11,11 @@ use crate::{
     eval,
     judges::{
         Method, Preset, Settings,
-        method::Calls,
+        method::{Calls, Output},
         method_file,
         prompt::InForce,
         registry::{self, METHODS},
-        setup,
+        setup, small_models,
     },
 };
 
@@ -51,9 +51,8 @@ pub enum Command {
 
 /// Advice for choosing a method; `docs/methods.md` has the figures.
 const WHICH: &str = "Which one? Without a GPU, `probe`: of the small models it agrees best with raters about segments, but it \
-                     hardly ranks systems and explains nothing. Methods that write errors and reasons were published with far larger models; with \
-                     0.5B, the scores of `gemba-mqm` and `fsp` are worth no more than chance. Figures: \
-                     docs/methods.md#which-judge";
+                     hardly ranks systems and explains nothing. Methods marked (*) generate answers and were published with far larger \
+                     models. Figures: docs/methods.md#which-judge";
 
 /// Runs `tribunal methods`.
 ///
@@ -69,10 +68,17 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
                 json,
                 || Table::from_rows(["method", "paper", "summary"], rows),
                 |out| {
-                    let rows: Vec<_> = METHODS.iter().map(|method| (method.name, method.summary)).collect();
+                    let generates = |method: &Method<'_>| method.output == Output::Text;
+                    let mark = |method: &Method<'_>| if generates(method) { " (*)" } else { "" };
+                    let row =
+                        |method: &&Method<'static>| (method.name, method.summary.to_owned() + mark(method));
+                    let rows: Vec<_> = METHODS.iter().map(row).collect();
                     let width = wrap::stdout_columns();
                     write!(out, "{}", wrap::fields(&rows, width))?;
-                    Ok(writeln!(out, "\n{}", wrap::broken(WHICH, width.unwrap_or(100)).join("\n"))?)
+                    let small = format!("(*) with small models: {}", small_models::measured());
+                    let lines =
+                        [WHICH, &small].map(|text| wrap::broken(text, width.unwrap_or(100)).join("\n"));
+                    Ok(writeln!(out, "\n{}", lines.join("\n"))?)
                 },
             )?;
         }
@@ -124,7 +130,8 @@ fn described(method: &Method<'_>) -> Value {
         "roles": method.roles.iter().map(|role| role.name()).collect::<Vec<_>>(),
         "presets": method.presets.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
         "granularities": method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>(),
-        "weights": method.weights, "misses": method.blind_spots, "marks": method.marks, "measured": method.measured, "options": options,
+        "weights": method.weights, "misses": method.blind_spots, "marks": method.marks, "measured": method.measured,
+        "small_models": small_models::statement(method), "options": options,
     })
 }
 
@@ -189,6 +196,7 @@ fn rows(method: &Method<'_>) -> Vec<(&'static str, String)> {
     ];
     rows.extend(method.marks.map(|marks| ("marks", marks.to_string())));
     rows.extend(method.measured.map(|measured| ("measured", measured.to_string())));
+    rows.extend(small_models::statement(method).map(|statement| ("small models", statement)));
     rows.extend(method.blind_spots.map(|caution| ("caution", caution.to_string())));
     rows
 }

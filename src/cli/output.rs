@@ -100,6 +100,12 @@ impl Printed {
         self.format() == Format::Json
     }
 
+    /// Returns true if the output is rows of fields, which have no room for sentences.
+    #[must_use]
+    pub fn is_rows(self) -> bool {
+        matches!(self.format(), Format::Tsv | Format::Csv)
+    }
+
     /// Prints a result: as JSON, as the rows of a table, or as text.
     ///
     /// # Errors

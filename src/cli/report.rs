@@ -220,7 +220,7 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
     Ok(Judge {
         ranking,
         systems,
-        caution: method.and_then(|method| method.caution()),
+        cautions: run.as_ref().map_or_else(Vec::new, RunFile::all_cautions),
         human,
         marks: human
             || signature.is_none_or(is_weighed)

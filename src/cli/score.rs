@@ -56,6 +56,7 @@ fn say_notes(evaluation: &Evaluation, quiet: bool) {
         evaluation.notes.iter().for_each(|note| say!("note: {note}"));
     }
     evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
+    evaluation.cautions.iter().for_each(|caution| say!("caution: {caution}"));
 }
 
 /// Judges into the run folder.
@@ -69,6 +70,9 @@ pub fn judge(
     quiet: bool,
 ) -> Result<Outcome> {
     say_notes(evaluation, quiet);
+    if let Some(warning) = evaluation.small_model() {
+        say!("warning: {warning}");
+    }
     let gpus = UsedGpus::find(&evaluation.spec.models, &evaluation.spec.resources);
     gpus.settle(&mut evaluation.spec.resources)?;
     let spec = &evaluation.spec;
@@ -120,6 +124,9 @@ fn finished(args: &Args, outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
         if let Some(shares) = report::health::shares(health) {
             say!("{shares}");
         }
+        if let Some(note) = report::health::note(health) {
+            say!("note: {note}");
+        }
     }
     warn(outcome);
     let note = args.keep.write(outcome)?;
@@ -143,6 +150,9 @@ pub fn warn(outcome: &Outcome) {
 /// When `out` cannot be written.
 pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn Write) -> Result<()> {
     let summary = &outcome.summary;
+    if printed.is_rows() {
+        summary.cautions.iter().for_each(|caution| say!("caution: {caution}"));
+    }
     // Lists of all verdicts are made in memory; where there are millions, `--only-system` leaves them out.
     let records = || if detail == Detail::Units { outcome.records() } else { Ok(Vec::new()) };
     let text = match printed.format() {

@@ -53,6 +53,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let Some(segment) = &args.segment else { return whole(args, &run, out) };
     let record = select(args, &run, segment)?;
     let calls = calls::of_unit(&args.dir, &record.key())?;
+    for caution in run.all_cautions() {
+        writeln!(out, "caution: {caution}")?;
+    }
     out.write_all(transcript::text(&record, &calls).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -132,7 +135,7 @@ fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
     if run.share.is_none() {
         summing.plan(&run.keys());
     }
-    Ok(summing.finish(&run.signature, sums.cost.clone()))
+    Ok(summing.finish(&run.signature, &run.cautions, sums.cost.clone()))
 }
 
 /// The one unit that is meant.

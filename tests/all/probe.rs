@@ -200,6 +200,79 @@ fn what_a_reader_is_told_of_scores_marks_and_empty_translations() {
     assert!(text.contains("1 empty: the translation is empty"), "{text}");
 }
 
+/// Writes the input with one segment of another language pair and one with a long source.
+fn write_outside(small: &SmallRun) {
+    let outside = small.read("input.jsonl");
+    let outside = outside.lines().map(|line| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        match line["seg_id"].as_u64() {
+            Some(0) => line["tgt_lang"] = "cs".into(),
+            Some(1) => line["source"] = "A word. ".repeat(30).into(),
+            _ => {}
+        }
+        line.to_string() + "\n"
+    });
+    fs::write(small.at("outside.jsonl"), outside.collect::<String>()).unwrap();
+}
+
+#[test]
+fn input_outside_of_a_fit_is_a_caution_of_the_run() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    fit(&small, "fit.json", &[]);
+    write_outside(&small);
+    let score = |input: &str, out: &str, more: &[&str]| {
+        let mut command =
+            small.tribunal(&["score", "--input", input, "--out", out, "--language-check", "off"]);
+        command
+            .args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"])
+            .arg("--model")
+            .arg(tiny("qwen2"));
+        command.args(["--only-system"]).args(more);
+        said(command)
+    };
+    let cautions = |file: &str| -> Vec<String> {
+        let file: serde_json::Value = serde_json::from_str(&small.read(file)).unwrap();
+        serde_json::from_value(file["cautions"].clone()).unwrap_or_default()
+    };
+    let (code, text) = score("input.jsonl", "in", &[]);
+    assert!(code == 0 && !text.contains("was not fitted"), "{text}");
+    assert!(cautions("in/run.json").is_empty(), "{text}");
+    let (code, text) = score("outside.jsonl", "out", &[]);
+    assert_eq!(code, 0, "{text}");
+    let recorded = cautions("out/run.json");
+    assert_eq!(recorded.len(), 2, "{recorded:?}");
+    assert!(
+        recorded[0]
+            .starts_with("2 of 12 translations are of en-cs, on which the judge was not fitted (en-de): ")
+    );
+    assert!(recorded[1].starts_with("2 of 12 translations are of en-de and longer than "), "{recorded:?}");
+    let summed = cautions("out/summary.json");
+    assert_eq!(summed[0], "Do not order these systems by their means");
+    assert_eq!(summed[2..], recorded);
+    // Resumed as it is, in shards, and shown: the same files.
+    let files = ["run.json", "summary.json", "verdicts.jsonl"].map(|name| format!("out/{name}"));
+    let before = files.clone().map(|file| small.read(&file));
+    assert_eq!(score("outside.jsonl", "out", &["--quiet"]).0, 0);
+    assert_eq!(files.map(|file| small.read(&file)), before);
+    for shard in ["1", "2"] {
+        assert_eq!(score("outside.jsonl", shard, &["--shard", &format!("{shard}/2")]).0, 0);
+    }
+    let (code, text) = said(small.tribunal(&["merge", "1", "2", "--out", "both"]));
+    assert!(code == 0 && cautions("both/run.json") == recorded, "{text}");
+    assert_eq!(cautions("both/summary.json"), summed);
+    said(small.tribunal(&["report", "out", "--out", "page.html"]));
+    let (_, text) = said(small.tribunal(&["export", "out", "--as", "csv", "--out", "out.csv"]));
+    assert!(text.contains("caution: 2 of 12 translations are of en-cs"), "{text}");
+    // A caution that was taken away is missed, with and without the model.
+    let changed = before[0].replacen("2 of 12", "1 of 12", 1);
+    fs::write(small.at("out/run.json"), changed).unwrap();
+    for more in [&["--without-model"][..], &[]] {
+        let (code, text) = said(small.tribunal(&[&["verify", "out"], more].concat()));
+        assert!(code == 1 && text.contains("cautions about the judge on this input"), "{text}");
+    }
+}
+
 #[test]
 fn ratings_of_several_files_and_kinds_make_one_fit() {
     let small = SmallRun::new(2);

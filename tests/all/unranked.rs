@@ -76,13 +76,7 @@ fn systems_keep_the_order_of_the_input_where_means_do_not_rank_them() {
     assert!(!shown.contains("systems are listed by name"), "{shown}");
     let (caution, table) = (shown.find("caution: probe: ").unwrap(), shown.find("system  ").unwrap());
     assert!(caution < table && shown[caution..table].contains("are not for ranking systems"), "{shown}");
-
-    let compared = tribunal(&["compare", &probe, "--resamples", "50"]).unwrap();
-    assert_eq!(order(&compared), "c a b", "{compared}");
-    assert!(
-        compared.starts_with("caution: probe: ") && compared.contains("differences from `c`"),
-        "{compared}"
-    );
+    assert!(shown[..caution].contains("caution: Do not order these systems by their means\n"), "{shown}");
 
     let shown = tribunal(&["show", &gemba]).unwrap();
     assert!(
@@ -93,6 +87,61 @@ fn systems_keep_the_order_of_the_input_where_means_do_not_rank_them() {
     );
     let compared = tribunal(&["compare", &gemba, "--resamples", "50"]).unwrap();
     assert!(order(&compared) == "b c a" && compared.contains("differences from `b`"), "{compared}");
+}
+
+/// The caution of every output that compares the systems.
+const UNRANKED: &str = "Do not order these systems by their means";
+
+#[test]
+fn no_difference_is_called_significant_where_means_do_not_rank_systems() {
+    let root = tempfile::tempdir().unwrap();
+    let (probe, gemba) = (three(root.path(), "probe"), three(root.path(), "gemba-mqm"));
+    let compare =
+        |run: &str, more: &[&str]| tribunal(&[&["compare", run, "--resamples", "50"], more].concat());
+    let text = compare(&probe, &[]).unwrap();
+    assert!(text.starts_with(&format!("caution: {UNRANKED}\ncaution: probe: ")), "{text}");
+    assert_eq!(order(&text), "c a b", "{text}");
+    let json: Value = serde_json::from_str(&compare(&probe, &["--json"]).unwrap()).unwrap();
+    assert_eq!((&json["cautions"][0], &json["baseline"]), (&json!(UNRANKED), &Value::Null));
+    let systems = json["systems"].as_array().unwrap();
+    assert!(systems.len() == 3 && systems.iter().all(|row| row["against_baseline"].is_null()), "{json}");
+    let tsv = compare(&probe, &["--format", "tsv"]).unwrap();
+    assert!(tsv.starts_with("system\tscore\tscore 95% CI\tunits\tmissing\n"), "{tsv}");
+    for printed in [&text, &tsv] {
+        let told =
+            ["significant", "randomization", "difference", "baseline"].map(|word| printed.contains(word));
+        assert_eq!(told, [false; 4], "{printed}");
+    }
+    let refused = compare(&probe, &["--baseline", "a"]).unwrap_err();
+    assert!(refused.contains("means do not rank systems") && refused.contains("hint: "), "{refused}");
+
+    let ranked = compare(&gemba, &["--json"]).unwrap();
+    assert!(ranked.contains("\"cautions\": []") && ranked.contains("randomization_p"), "{ranked}");
+    // Beside another judge each caution names its run.
+    let both = tribunal(&["compare", &probe, &gemba]).unwrap();
+    assert!(both.starts_with(&format!("caution: {probe}: {UNRANKED}\ncaution: {probe}: probe: ")), "{both}");
+}
+
+#[test]
+fn every_output_has_the_cautions_about_the_judge_on_its_input() {
+    let root = tempfile::tempdir().unwrap();
+    let run = three(root.path(), "gemba-mqm");
+    let file = Path::new(&run).join("run.json");
+    let caution = "24 of 24 translations are of en-de";
+    let described =
+        RunFile { cautions: vec![format!("{caution}\u{1b}[2J")], ..RunFile::read(Path::new(&run)).unwrap() };
+    std::fs::write(&file, serde_json::to_string(&described).unwrap()).unwrap();
+    let line = format!("caution: {caution}\\u{{1b}}[2J");
+    let printed = |args: &[&str]| tribunal(&[args, &[&run]].concat()).unwrap();
+    let shown = printed(&["show"]);
+    assert!(shown.contains(&line) && shown.find(&line) < shown.find("system  "), "{shown}");
+    assert!(printed(&["compare", "--resamples", "50"]).starts_with(&line));
+    for json in [printed(&["show", "--json"]), printed(&["compare", "--json", "--resamples", "50"])] {
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["cautions"], json!([line.trim_start_matches("caution: ")]), "{json}");
+    }
+    let one = tribunal(&["show", &run, "1", "--system", "a"]).unwrap();
+    assert!(one.starts_with(&line), "{one}");
 }
 
 #[test]

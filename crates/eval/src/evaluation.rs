@@ -7,14 +7,13 @@ use crate::{
     digest,
     engine::grammar,
     error::{Error, Result},
-    hub::{self, Card},
-    input,
+    hub, input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
-        method::Output,
         method_file::MethodFile,
         registry::{self, Signed},
-        setup,
+        scope::OutOfScope,
+        setup, small_models,
     },
     llm::CancellationToken,
     models::{Models, adapter, heads},
@@ -167,6 +166,8 @@ pub struct Evaluation {
     pub notes: Vec<String>,
     /// Overlap of the judge's training data with the input.
     pub trained_on: Vec<Overlap>,
+    /// Cautions about the judge on this input, for every output of the run.
+    pub cautions: Vec<String>,
     /// Result of the check for mixed-up files or languages.
     pub mixed_up: MixedUp,
 }
@@ -237,7 +238,8 @@ impl Evaluation {
         notes.extend(mixed_up.unknown());
         notes.extend(no_documents(judge, &input.segments).map(str::to_owned));
         overlaps.retain(|overlap| overlap.segments > 0);
-        Ok(Self { spec, input, judge: built, notes, trained_on: overlaps, mixed_up })
+        let cautions = cautions(judge, &input, spec.sampling.seed)?;
+        Ok(Self { spec, input, judge: built, notes, trained_on: overlaps, cautions, mixed_up })
     }
 
     /// Loads the models that the specification names.
@@ -248,11 +250,20 @@ impl Evaluation {
         crate::models::load(&self.spec.models, &self.spec.resources, self.spec.sampling.sampling())
     }
 
-    /// Warnings about input, judge and models before they are used.
+    /// Warnings about input, judge and models before they are used, besides [`Evaluation::small_model`].
     pub fn warnings(&self, models: &Models) -> impl Iterator<Item = String> {
-        let of_judge = too_small(&self.judge, models).into_iter();
-        let of_judge = of_judge.chain(untuned(&self.judge, models, &self.spec.models));
+        let of_judge = untuned(&self.judge, models, &self.spec.models);
         self.mixed_up.doubts().into_iter().chain(of_judge)
+    }
+
+    /// Warning about a method that generates answers with a small model, before it is loaded; `None` where
+    /// the model's size is unknown, and for tuned models.
+    #[must_use]
+    pub fn small_model(&self) -> Option<String> {
+        let models = &self.spec.models;
+        let card = hub::find(&models.model).ok().filter(|_| adapter::named(models).is_empty())?;
+        let billions = card.parameters.strip_suffix('B')?.parse().ok()?;
+        small_models::warning(&self.judge.method(), &card.name, billions)
     }
 
     /// The configuration of a run of the selected segments into this folder.
@@ -274,7 +285,7 @@ impl Evaluation {
     pub fn with<'a>(&'a self, models: &'a Models, invocation: &Invocation) -> Result<Run<'a>> {
         self.check(models)?;
         prefixes::announce(models, &self.judge.judge, &self.input.segments);
-        let Self { spec, judge: built, trained_on, .. } = self;
+        let Self { spec, judge: built, trained_on, cautions, .. } = self;
         let signature = signature(built, &models.signature, &spec.sampling);
         let (mut origin, copies) = provenance::of(spec, built, models, invocation.build.clone())?;
         for material in &mut origin.materials {
@@ -294,6 +305,7 @@ impl Evaluation {
             origin,
             copies,
             trained_on: trained_on.clone(),
+            cautions: cautions.clone(),
             writing: invocation.writing.clone(),
             stop: invocation.stop.clone(),
             ..self.config(self.folder(&signature)?)
@@ -350,6 +362,19 @@ impl Evaluation {
     }
 }
 
+/// Cautions about a judge on this input: texts outside of those that it was fitted on.
+///
+/// # Errors
+/// Input that cannot be read.
+pub fn cautions(judge: &Judge, input: &Input, seed: u64) -> Result<Vec<String>> {
+    let Some(scope) = judge.protocol().scope() else { return Ok(Vec::new()) };
+    let mut outside = OutOfScope::new(scope);
+    for some in input.chunks(&input.units(judge, seed)) {
+        some?.iter().for_each(|segment| outside.add(segment));
+    }
+    Ok(outside.cautions())
+}
+
 /// The source texts that the judge and the adapters were trained on.
 fn trained_on(models: &ModelSpec, judge: &Judge) -> Result<Vec<TrainedOn>> {
     let mut trained: Vec<TrainedOn> = judge.trained_on.iter().cloned().collect();
@@ -367,38 +392,6 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
         "the input names no documents, so every segment is judged without context; hint: name them, in a \
          file of documents or by `doc` on each line",
     )
-}
-
-/// Methods that write were published with models far above this. Unit: billions of parameters.
-const SMALLEST_WRITER: f64 = 3.0;
-
-/// Generative methods, and the model with which their measured scores are near chance:
-/// docs/methods.md#which-judge.
-const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-instruct");
-
-/// Warning before a small model generates verdicts; `None` where the size is unknown.
-fn too_small(built: &Built, models: &Models) -> Option<String> {
-    let card = hub::find(&models.model.name).ok()?;
-    let method = built.method();
-    if method.output == Output::Text { small_writer(method.name, &card) } else { None }
-}
-
-/// Warning with the measured results of a generative method with this model, where the model is small.
-fn small_writer(method: &str, card: &Card) -> Option<String> {
-    let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
-    let (methods, model) = MEASURED;
-    let hint = "hint: what small models were measured to do: docs/methods.md#which-judge";
-    let measured = match (methods.contains(&method), card.name == model) {
-        (true, true) => format!("with `{model}` its scores are near chance"),
-        (false, true) => {
-            format!("with `{model}` {} score near chance", methods.map(|m| format!("`{m}`")).join(" and "))
-        }
-        (_, false) => {
-            format!("with `{}` ({} parameters) its scores were not measured", card.name, card.parameters)
-        }
-    };
-    (billions < SMALLEST_WRITER)
-        .then(|| format!("`{method}` asks the model to write, and {measured}\n{hint}"))
 }
 
 /// Warning if a method made for a tuned model is used with one that is not; `None` where the model may be.
@@ -467,34 +460,4 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     let part =
         if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_was_measured_is_said_of_small_models() {
-        let said = |method, model| {
-            let said = small_writer(method, &hub::find(model).unwrap());
-            said.map(|said| said.lines().next().unwrap_or_default().to_owned())
-        };
-        insta::assert_snapshot!(
-            [
-                said("fsp", "qwen2.5-coder-0.5b-instruct"),
-                said("m-mad", "qwen2.5-coder-0.5b-instruct"),
-                said("fsp", "qwen2.5-coder-1.5b-instruct"),
-                said("gemba-mqm", "qwen2.5-0.5b-instruct"),
-            ]
-            .map(Option::unwrap)
-            .join("\n"),
-            @"
-        `fsp` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` its scores are near chance
-        `m-mad` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` `gemba-mqm` and `fsp` score near chance
-        `fsp` asks the model to write, and with `qwen2.5-coder-1.5b-instruct` (1.54B parameters) its scores were not measured
-        `gemba-mqm` asks the model to write, and with `qwen2.5-0.5b-instruct` (0.49B parameters) its scores were not measured
-        "
-        );
-        assert_eq!(said("fsp", "qwen2.5-7b-instruct"), None);
-    }
 }

@@ -139,6 +139,7 @@ impl Forecast {
             .map(|(card, expected)| pace::estimates(&card, context(&card, spec), work(&plan, expected)));
         estimates.extend(elsewhere.unwrap_or_default());
         let mut notes = plan.notes();
+        notes.extend(evaluation.small_model());
         notes.extend(evaluation.warnings(models));
         if trial.expected.is_some() {
             notes.push(format!("expected: {} of {} groups, scaled to all", trial.n_kept, trial.groups));
@@ -171,6 +172,7 @@ impl Forecast {
         let panel = Panel::new(Arc::new(Characters), spec.sampling.sampling());
         let plan = plan_with(evaluation, &panel, shown)?;
         let mut notes = plan.notes();
+        notes.extend(evaluation.small_model());
         notes.push(format!(
             "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third{hint}"
         ));

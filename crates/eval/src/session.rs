@@ -76,6 +76,8 @@ impl Session {
         let outcome = evaluation.run(&self.models, &self.invocation(table, folder, watch))?;
         let overlaps = evaluation.trained_on.iter().map(ToString::to_string);
         let notes = evaluation.notes.iter().cloned().chain(overlaps);
+        let notes = notes.chain(evaluation.cautions.iter().cloned());
+        let notes = notes.chain(evaluation.small_model());
         let notes = notes.chain(evaluation.warnings(&self.models)).collect();
         Ok(SessionOutcome { outcome, notes })
     }

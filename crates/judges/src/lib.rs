@@ -21,6 +21,8 @@ pub mod method;
 
 pub mod scale;
 
+pub mod scope;
+
 pub mod setup;
 
 pub mod panel;
@@ -68,6 +70,10 @@ pub mod thinking;
 
 pub mod answers;
 
+pub mod tagged;
+
+pub mod small_models;
+
 pub mod literals;
 
 pub mod pair;
@@ -97,6 +103,7 @@ pub use registry::Built;
 pub use samples::Aggregate;
 use samples::Samples;
 pub use scale::Scale;
+pub use scope::Scope;
 pub use setup::{Granularity, LanguageCheck, Preset, Settings};
 
 /// The protocol of a published method: how a group of segments is judged.
@@ -117,6 +124,11 @@ pub trait Protocol: Sync + Send {
     /// no examples for.
     fn notes(&self, _segments: &[Segment]) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The data that it was fitted on; `None` for judges of any text.
+    fn scope(&self) -> Option<Scope> {
+        None
     }
 
     /// Checks the models of the panel against the judge's settings.

@@ -26,6 +26,7 @@ use super::{
     on_empty,
     prompt::{File, Prompts},
     scale::Scale,
+    scope::Scope,
     setup::{self, Preset, Settings, options},
 };
 use crate::{
@@ -42,6 +43,9 @@ mod marks;
 mod quantities;
 pub mod spans;
 pub mod words;
+
+/// The pair by which a fit names its languages.
+pub use super::scope::language_pair as pair;
 
 use fit::{Fit, Readout};
 
@@ -100,9 +104,11 @@ impl Protocol for Probe {
     }
 
     fn notes(&self, segments: &[Segment]) -> Vec<String> {
-        let mut remarks = self.fit.notes(segments);
-        remarks.extend(on_empty(METHOD.name, segments));
-        remarks
+        on_empty(METHOD.name, segments).into_iter().collect()
+    }
+
+    fn scope(&self) -> Option<Scope> {
+        Some(self.fit.scope())
     }
 
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
@@ -218,10 +224,4 @@ pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
 #[must_use]
 pub fn text(segment: &Segment) -> String {
     format!(" {}", segment.hypothesis)
-}
-
-/// The pair by which a fit names its languages: `en-de`, for all regions.
-#[must_use]
-pub fn pair(segment: &Segment) -> String {
-    format!("{}-{}", segment.src_lang.language(), segment.tgt_lang.language())
 }

@@ -28,12 +28,20 @@ pub struct Options<'a> {
     /// The language pair of the units; `None` for all units.
     pub pair: Option<&'a str>,
     pub coverage: Coverage,
-    /// The system that all others are compared with; `None`: the first.
+    /// The system that all others are compared with; `None`: the first. Of no effect in the input's order.
     pub baseline: Option<&'a str>,
-    /// The order of the systems; empty: the best first.
-    pub order: Vec<&'a str>,
+    pub order: Order<'a>,
     pub resamples: usize,
     pub seed: u64,
+}
+
+/// The order of the systems.
+#[derive(Clone, Debug, Default)]
+pub enum Order<'a> {
+    #[default]
+    BestFirst,
+    /// That of the input, for judges whose means do not rank systems: none is compared with another.
+    Input(Vec<&'a str>),
 }
 
 /// A system's mean and its comparison with the baseline.
@@ -67,7 +75,8 @@ type Scored<'a> = BTreeMap<&'a Unit, f64>;
 /// A comparison of systems on the units of one language pair, or of all.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    pub baseline: String,
+    /// `None` where the means do not rank systems.
+    pub baseline: Option<String>,
     pub rows: Vec<Compared>,
     /// Units that only some systems have a score on, where these are not compared ([`Coverage::Common`]).
     pub n_left_out: usize,
@@ -103,13 +112,12 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
         }
     };
     let mut rows: Vec<Compared> = compared.iter().map(row).collect();
-    if options.order.is_empty() {
-        rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
-    } else {
+    if let Order::Input(order) = &options.order {
         // Systems that the order does not name come last.
-        let position = |system: &str| options.order.iter().position(|other| *other == system);
-        rows.sort_by_key(|row| position(&row.system).unwrap_or(usize::MAX));
+        rows.sort_by_key(|row| order.iter().position(|name| *name == row.system).unwrap_or(usize::MAX));
+        return Ok(Comparison { baseline: None, rows, n_left_out });
     }
+    rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
     let baseline = options.baseline.unwrap_or(&rows[0].system).to_owned();
     let Some(base) = compared.get(baseline.as_str()) else {
         let known: Vec<&str> = judge_scores.keys().copied().collect();
@@ -128,7 +136,7 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
         })?;
         row.against_baseline = Some(test);
     }
-    Ok(Comparison { baseline, rows, n_left_out })
+    Ok(Comparison { baseline: Some(baseline), rows, n_left_out })
 }
 
 /// Checks that there are several systems, each with a score.
@@ -216,8 +224,9 @@ mod tests {
     fn systems_that_the_order_does_not_name_come_last() {
         let scores = ["a", "b", "c"].map(|system| (system.to_owned(), vec![Some(1.0), Some(2.0)]));
         let judge = Judgements::of_columns("judge", scores.into());
-        let options = Options { order: vec!["c", "b"], resamples: 1, ..Options::default() };
-        let rows = compare(&[&judge], &options).unwrap().rows;
+        let options = Options { order: Order::Input(vec!["c", "b"]), resamples: 1, ..Options::default() };
+        let Comparison { baseline, rows, .. } = compare(&[&judge], &options).unwrap();
         assert_eq!(rows.iter().map(|row| row.system.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
+        assert!(baseline.is_none() && rows.iter().all(|row| row.against_baseline.is_none()));
     }
 }

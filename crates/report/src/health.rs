@@ -46,6 +46,19 @@ pub fn warning(findings: &[Finding]) -> Option<String> {
     Some(out)
 }
 
+/// Note on verdicts nearly all of which are the best that the method has; `None` for others.
+#[must_use]
+pub fn note(findings: &[Finding]) -> Option<String> {
+    let clean = findings.iter().rfind(|finding| finding.is_clean())?;
+    Some(format!(
+        "{} of {} {}: the translations are good, or the judge misses their errors\nhint: judge some of them again with an \
+         error put in",
+        clean.found,
+        clean.of,
+        long(clean)
+    ))
+}
+
 /// Returns true for a value that a single verdict of many has: nothing is alike there.
 fn is_of_one(finding: &Finding) -> bool {
     let is_value =
@@ -115,6 +128,18 @@ fn advice(check: HealthCheck) -> &'static str {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_judge_that_finds_nothing_is_not_called_degenerate() {
+        let all = |check, value| Finding { warning: false, ..finding(check, 16, 16, value, None) };
+        let findings = [all(HealthCheck::SameScore, Some(0.0)), all(HealthCheck::NoError, None)];
+        assert_eq!(warning(&findings), None);
+        insta::assert_snapshot!(note(&findings).unwrap(), @"
+        16 of 16 verdicts name no error: the translations are good, or the judge misses their errors
+        hint: judge some of them again with an error put in
+        ");
+        assert_eq!(note(&[all(HealthCheck::SameCount, Some(1.0))]), None);
+    }
+
     fn finding(
         check: HealthCheck,
         found: usize,
@@ -149,7 +174,7 @@ mod tests {
           9 of 16 explanations are copied from the prompt, as in system-a, document chat, segment 3 (id 2): `The word 'dir' is informal.`
         hint: try another model, above all a larger one, another method (`tribunal methods list`), shots of your own language pair (`--shots FILE`), or none (`shots=0`, where the method has it); `tribunal show DIR SEGMENT` prints what the judge was asked and said
         ");
-        assert_eq!(warning(&findings[3..4]), None);
+        assert_eq!((warning(&findings[3..4]), note(&findings)), (None, None));
         assert_eq!(shares(&[]), None);
         assert_eq!(shares(&[finding(HealthCheck::SameScore, 1, 16, Some(-2.87), None)]), None);
     }

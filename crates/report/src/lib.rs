@@ -66,6 +66,7 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
         "common": summary.common,
         "pairs": summary.pairs,
         "health": summary.health,
+        "cautions": summary.cautions,
     });
     if detail == Detail::Units {
         value["verdicts"] = json!(records);

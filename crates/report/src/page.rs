@@ -47,8 +47,8 @@ pub struct Judge {
     pub warnings: Vec<String>,
     /// Description of its method: its scale, the meaning of its marks.
     pub about: Vec<String>,
-    /// Caution about the scores: errors that the method does not find.
-    pub caution: Option<String>,
+    /// Cautions about the scores (`run::cautions`).
+    pub cautions: Vec<String>,
     pub ranking: Ranking,
     /// The systems in the order of its input; empty where that is not known.
     pub systems: Vec<String>,

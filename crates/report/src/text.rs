@@ -58,7 +58,7 @@ pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style:
     parts.push(missing(summary, style));
     // Last, where it is still to be seen when all has been printed.
     parts.push(
-        caution(summary, style)
+        cautions(summary, style)
             + &tables(summary, shown.names_errors, style)
             + &apart(summary, style)
             + &of_judge(summary, style)
@@ -81,11 +81,14 @@ fn apart(summary: &Summary, style: TextStyle) -> String {
     wrapped([note.to_owned()], style)
 }
 
-/// Caution above the scores.
-fn caution(summary: &Summary, style: TextStyle) -> String {
-    let Some(caution) = summary.caution() else { return String::new() };
-    let lines = marked::wrapped(&format!("caution: {caution}"), style.width);
-    lines.iter().map(|line| paint(line, CAUTION, style) + "\n").collect::<String>() + "\n"
+/// Cautions above the scores, with an empty line below them.
+fn cautions(summary: &Summary, style: TextStyle) -> String {
+    let cautions = &summary.cautions;
+    let lines = cautions
+        .iter()
+        .flat_map(|caution| marked::wrapped(&format!("caution: {}", plain(caution)), style.width));
+    let lines: String = lines.map(|line| paint(&line, CAUTION, style) + "\n").collect();
+    if lines.is_empty() { lines } else { lines + "\n" }
 }
 
 /// Description of the judge's scores and marks.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    cautions::cautions,
     digest,
     error::Error,
     files,
@@ -54,6 +55,9 @@ pub struct RunFile {
     /// Overlap of the judge's training data with the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trained_on: Vec<Overlap>,
+    /// Cautions about the judge on this input, as sentences without full stops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<String>,
     /// The systems in the order in which the input names them first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
@@ -236,6 +240,12 @@ pub fn systems_of<S: Segments + ?Sized>(segments: &S) -> Vec<String> {
 }
 
 impl RunFile {
+    /// All cautions about the run ([`cautions`]).
+    #[must_use]
+    pub fn all_cautions(&self) -> Vec<String> {
+        cautions(&self.signature, &self.cautions, self.input.systems)
+    }
+
     /// Groups units, given in verdict order, by document.
     #[must_use]
     pub fn pack(keys: impl IntoIterator<Item = UnitKey>) -> Vec<DocUnits> {

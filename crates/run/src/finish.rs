@@ -13,24 +13,29 @@ use crate::{
     folder::{self, Folder},
     journal::index::Index,
     signature::Signature,
-    summary::{Cost, Summary, Summing},
+    summary::{Summary, Summing},
 };
 
 /// The files that a finished run has.
 pub const VERDICTS: &str = "verdicts.jsonl";
 pub const SUMMARY: &str = "summary.json";
 
-/// Summary of verdicts, with the calls that led to them.
+/// Summary of verdicts, with the calls that led to them. `cautions` are those about the judge on this input.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Damaged`].
-pub fn summary(index: &Index, signature: &Signature, sums: &Sums, cost: Cost) -> Result<Summary, Error> {
+pub fn summary(
+    index: &Index,
+    signature: &Signature,
+    cautions: &[String],
+    sums: &Sums,
+) -> Result<Summary, Error> {
     let questions = sums.questions();
     let mut summing = Summing::new(&questions);
     for record in index.records() {
         summing.add(&record?);
     }
-    Ok(summing.finish(signature, cost))
+    Ok(summing.finish(signature, cautions, sums.cost.clone()))
 }
 
 /// The bytes of `summary.json`.

@@ -31,6 +31,9 @@ const GOOD_QUALITY: f64 = 80.0;
 /// scale.
 const POOR_QUALITY: f64 = 33.0;
 
+/// The best quality score.
+const BEST_QUALITY: f64 = 100.0;
+
 /// Number of major errors that weigh as much as a critical one under the weights of GEMBA.
 const MANY_MAJOR: usize = 5;
 
@@ -72,7 +75,8 @@ impl HealthCheck {
         Self::ForeignLanguage,
     ];
 
-    /// The share at which the check becomes a warning, 0 to 1.
+    /// The share at which the check becomes a warning, 0 to 1. Units with the best verdict that the method
+    /// has count for the share, and not for the warning: good translations get it.
     #[must_use]
     pub fn threshold(self) -> f64 {
         match self {
@@ -80,7 +84,7 @@ impl HealthCheck {
             // in zh-en), of 46% for GPT-4 under GEMBA-MQM in zh-en, and of 78% for the best system there; no
             // annotator gives more than 40% of the segments the same number of errors.
             Self::SameScore | Self::SameQuality | Self::SameCount => 0.8,
-            // No good judge of good translations reached this; short and easy texts have few errors.
+            // Short and easy texts, and good systems, have few errors.
             Self::NoError => 0.9,
             // Odd spans are below 1% for WMT23's annotators. A short explanation can be right for two
             // segments, so that its threshold is not lower.
@@ -124,17 +128,15 @@ impl Finding {
     pub fn share(&self) -> f64 {
         if self.of == 0 { 0.0 } else { self.found as f64 / self.of as f64 }
     }
-}
 
-/// Runs all checks on the records of a run. Checks without data are left out: without quality scores there is
-/// no finding about them. `questions` are some of the run's prompts, which a judge may have copied from.
-#[must_use]
-pub fn findings(records: &[Record], questions: &[Question]) -> Vec<Finding> {
-    let mut checks = HealthChecks::new(questions);
-    for record in records {
-        checks.add(record);
+    /// True if nearly all verdicts are the best ones that the method has: the translations are good, or the
+    /// judge misses their errors.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let may_be_clean =
+            matches!(self.check, HealthCheck::SameScore | HealthCheck::SameQuality | HealthCheck::NoError);
+        may_be_clean && !self.warning && is_many(self.check, self.found, self.of)
     }
-    checks.findings()
 }
 
 /// The checks over a stream of records, none of which is kept.
@@ -148,8 +150,13 @@ pub struct HealthChecks<'a> {
     quality_is_apart: bool,
     scores: Frequencies,
     qualities: Frequencies,
+    /// Scores and qualities of units with errors.
+    flawed_scores: Frequencies,
+    flawed_qualities: Frequencies,
     /// Numbers of errors other than 0.
     counts: Frequencies,
+    /// Units without an error whose quality score is low.
+    n_unexplained: usize,
     counts_of: BTreeMap<HealthCheck, Count>,
 }
 
@@ -174,7 +181,10 @@ impl<'a> HealthChecks<'a> {
             quality_is_apart: false,
             scores: Frequencies::default(),
             qualities: Frequencies::default(),
+            flawed_scores: Frequencies::default(),
+            flawed_qualities: Frequencies::default(),
             counts: Frequencies::default(),
+            n_unexplained: 0,
             counts_of: BTreeMap::new(),
         }
     }
@@ -189,6 +199,10 @@ impl<'a> HealthChecks<'a> {
         record.quality_score.into_iter().for_each(|quality| self.qualities.add(quality));
         if !record.errors.is_empty() {
             self.counts.add(record.errors.len() as f64);
+            self.flawed_scores.add(score);
+            record.quality_score.into_iter().for_each(|quality| self.flawed_qualities.add(quality));
+        } else if record.quality_score.is_some_and(|quality| quality < GOOD_QUALITY) {
+            self.n_unexplained += 1;
         }
         self.count(HealthCheck::NoError, record, record.errors.is_empty().then(String::new));
         if let Some(quality) = record.quality_score {
@@ -220,12 +234,18 @@ impl<'a> HealthChecks<'a> {
         }
     }
 
-    /// The results of the checks that had data.
+    /// The results of the checks that had data: without quality scores there is no finding about them.
+    /// `best` is the best score of the method's scale, where it has one.
     #[must_use]
-    pub fn findings(mut self) -> Vec<Finding> {
+    pub fn findings(mut self, best: Option<f64>) -> Vec<Finding> {
         let found = HealthCheck::ALL.into_iter().filter_map(|check| match check {
-            HealthCheck::SameScore => self.scores.most_frequent(check),
-            HealthCheck::SameQuality => self.qualities.most_frequent(check).filter(|_| self.quality_is_apart),
+            HealthCheck::SameScore => {
+                Some(self.scores.most_frequent(check)?.unless(best, &self.flawed_scores))
+            }
+            HealthCheck::SameQuality => {
+                let frequent = self.qualities.most_frequent(check).filter(|_| self.quality_is_apart)?;
+                Some(frequent.unless(Some(BEST_QUALITY), &self.flawed_qualities))
+            }
             HealthCheck::SameCount => {
                 let frequent = self.counts.most_frequent(check)?;
                 Some(Finding { value: frequent.value, ..finding(check, frequent.found, self.n_scored) })
@@ -234,7 +254,9 @@ impl<'a> HealthChecks<'a> {
             _ => {
                 let Count { found, of, example } = self.counts_of.remove(&check)?;
                 let example = example.filter(|example| !example.text.is_empty());
-                Some(Finding { example, ..finding(check, found, of) })
+                let warning = check != HealthCheck::NoError || is_many(check, self.n_unexplained, of);
+                let found = finding(check, found, of);
+                Some(Finding { example, warning: found.warning && warning, ..found })
             }
         });
         found.filter(|finding| finding.of > 0).collect()
@@ -250,8 +272,12 @@ struct Frequencies {
 
 impl Frequencies {
     fn add(&mut self, value: f64) {
-        *self.counts.entry(value.to_bits()).or_default() += 1;
+        *self.counts.entry(bits(value)).or_default() += 1;
         self.of += 1;
+    }
+
+    fn count(&self, value: f64) -> usize {
+        self.counts.get(&bits(value)).copied().unwrap_or(0)
     }
 
     /// The count of the most frequent value; of equally frequent ones the smallest.
@@ -263,10 +289,31 @@ impl Frequencies {
     }
 }
 
+impl Finding {
+    /// This finding about a value, of which the units without an error do not count for a warning if it is
+    /// the best one; `flawed` are the values of units with errors.
+    fn unless(self, best: Option<f64>, flawed: &Frequencies) -> Self {
+        if self.value != best {
+            return self;
+        }
+        let n_flawed = best.map_or(0, |best| flawed.count(best));
+        Self { warning: is_many(self.check, n_flawed, self.of), ..self }
+    }
+}
+
+/// The bits of a value, of both zeros those of 0.
+fn bits(value: f64) -> u64 {
+    (value + 0.0).to_bits()
+}
+
 fn finding(check: HealthCheck, found: usize, of: usize) -> Finding {
+    Finding { check, found, of, warning: is_many(check, found, of), value: None, example: None }
+}
+
+/// True for a number of positive ones that amounts to a warning.
+fn is_many(check: HealthCheck, found: usize, of: usize) -> bool {
     let share = found as f64 / of.max(1) as f64;
-    let warning = of >= LEAST && found >= LEAST_FOUND && share >= check.threshold();
-    Finding { check, found, of, warning, value: None, example: None }
+    of >= LEAST && found >= LEAST_FOUND && share >= check.threshold()
 }
 
 /// The contradiction between a unit's quality score and its errors, in words; `None` if there is none.

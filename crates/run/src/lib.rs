@@ -1,11 +1,12 @@
 //! Runs a judge on a test set: groups are judged in parallel and journalled as soon as they are done; runs
 //! can be resumed, sharded and merged. Models and prompts are elsewhere.
 
-use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
+use tribunal_core::{digest, files, llm, mqm, parallel, plain, random, segment, signature};
 use tribunal_judges as judges;
 
 pub mod call;
 pub mod calls;
+pub mod cautions;
 mod checksum;
 pub mod clock;
 mod complete;

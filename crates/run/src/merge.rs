@@ -97,10 +97,9 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
         }
         Ok(())
     })?;
-    let mut cost = sums.cost.clone();
-    cost.wall_seconds =
+    let mut summary = finish::summary(&index, &first.signature, &first.cautions, &sums)?;
+    summary.cost.wall_seconds =
         dirs.iter().filter_map(|dir| finish::read_summary(dir)).map(|s| s.cost.wall_seconds).sum();
-    let summary = finish::summary(&index, &first.signature, &sums, cost)?;
     let summary = if missing.is_none() { finish::write(&folder, &index, summary)? } else { summary };
     Ok(Merged { outcome: Outcome { resumed: index.n_verdicts(), dir: out.into(), summary }, missing })
 }

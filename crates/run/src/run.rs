@@ -97,6 +97,7 @@ fn describe(layout: &Layout<'_>, share: &[usize], config: &RunConfig) -> Result<
         share: (config.shard != Shard::WHOLE).then(|| layout.n_units(share)),
         origin: config.origin.clone(),
         trained_on: config.trained_on.clone(),
+        cautions: config.cautions.clone(),
         systems: description::systems_of(segments),
         units: RunFile::pack(layout.units.keys()),
     })
@@ -135,7 +136,7 @@ impl Run<'_> {
             &self;
         let mut index = Index::new(&layout.units);
         index.add(&folder.path(JOURNAL), &layout.units)?;
-        let summary = finish::summary(&index, signature, sums, sums.cost.clone())?;
+        let summary = finish::summary(&index, signature, &config.cautions, sums)?;
         // It may have been removed while the run wrote to the folder, which cannot be read without it.
         folder.write(RUN, description)?;
         let summary = finish::write(folder, &index, summary)?;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    cautions::cautions,
     folder::json_lines,
     health::{Finding, HealthChecks, Question},
     judges::{Method, registry},
@@ -39,6 +40,9 @@ pub struct Summary {
     /// Common units for comparing the systems of each language pair, where there are several pairs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pairs: BTreeMap<String, Option<Common>>,
+    /// Cautions for readers of the scores ([`cautions`]), as sentences without full stops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<String>,
     /// Health checks; those that amount to a warning are printed after the run.
     #[serde(default)]
     pub health: Vec<Finding>,
@@ -184,12 +188,6 @@ impl Summary {
         self.of_method(|method, _| method.ranks_systems()).unwrap_or(true)
     }
 
-    /// Caution about the method, to be shown before the scores; `None` where there is none.
-    #[must_use]
-    pub fn caution(&self) -> Option<String> {
-        self.of_method(|method, _| method.caution()).flatten()
-    }
-
     /// Meaning of the method's scores and marks, the scale of this run's raw scores first; empty for
     /// unknown methods.
     #[must_use]
@@ -205,7 +203,7 @@ impl Summary {
         for record in records {
             summing.add(record);
         }
-        summing.finish(signature, cost)
+        summing.finish(signature, &[], cost)
     }
 }
 
@@ -282,9 +280,9 @@ impl<'a> Summing<'a> {
         self.planned += units.len();
     }
 
-    /// The totals of all counts.
+    /// The totals of all counts; `of_input` are the cautions about the judge on this input.
     #[must_use]
-    pub fn finish(self, signature: &Signature, cost: Cost) -> Summary {
+    pub fn finish(self, signature: &Signature, of_input: &[String], cost: Cost) -> Summary {
         let Self { units, planned, statuses, reasons, pairs, checks } = self;
         let several = pairs.len() > 1;
         let (mut systems, mut common, mut commons) = (Vec::new(), None, BTreeMap::new());
@@ -297,7 +295,9 @@ impl<'a> Summing<'a> {
                 common = its_common;
             }
         }
+        let names: BTreeSet<&str> = systems.iter().map(|system| system.system.as_str()).collect();
         Summary {
+            cautions: cautions(signature, of_input, names.len()),
             signature: signature.to_string(),
             units: units.max(planned),
             unjudged: planned.saturating_sub(units),
@@ -307,10 +307,17 @@ impl<'a> Summing<'a> {
             systems,
             common,
             pairs: commons,
-            health: checks.findings(),
+            health: checks.findings(best_score(signature)),
             cost,
         }
     }
+}
+
+/// The best score that a judge of this signature can give; `None` on an unbounded scale, and for unknown
+/// methods.
+fn best_score(signature: &Signature) -> Option<f64> {
+    let [_, best] = registry::scale(&registry::of_signature(signature)?, signature).ends;
+    best.is_finite().then_some(best)
 }
 
 /// A mean of values that come one by one.

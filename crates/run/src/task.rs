@@ -51,6 +51,8 @@ pub struct RunConfig {
     pub origin: Origin,
     /// Overlap of the judge's training data with the input.
     pub trained_on: Vec<Overlap>,
+    /// Cautions about the judge on this input.
+    pub cautions: Vec<String>,
     /// Copies of files that the command names, for the run folder.
     pub copies: Vec<Copy>,
     pub writing: Writing,
@@ -84,6 +86,7 @@ impl RunConfig {
             directory: String::new(),
             origin: Origin::default(),
             trained_on: Vec::new(),
+            cautions: Vec::new(),
             copies: Vec::new(),
             writing: Writing::default(),
             stop: CancellationToken::default(),

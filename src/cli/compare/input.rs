@@ -13,7 +13,7 @@ use crate::meta::judgements::Judgements;
 use crate::meta::scores::numbering::Numbered;
 use crate::meta::scores::{self, ScoreFile};
 use crate::meta::verdicts;
-use crate::run::RunFile;
+use crate::run::{RunFile, cautions::cautions};
 use crate::signature::Signature;
 
 /// One run folder or score file.
@@ -24,6 +24,8 @@ pub struct Input {
     pub signature: Option<Signature>,
     /// The systems in the order of the run's input; empty for inputs without a run.
     pub order: Vec<String>,
+    /// Cautions about the judge on the run's input.
+    of_input: Vec<String>,
     /// Segment numbers of a score file that can count from 0 or from 1; its units have these numbers until
     /// [`Input::read_all`] settles them.
     unsettled: Option<Numbered>,
@@ -80,8 +82,16 @@ impl Input {
             judgements
         };
         let run = run_of(path)?;
-        let (signature, order) = run.map(|run| (Some(run.signature), run.systems)).unwrap_or_default();
-        Ok(Self { judgements, signature, order, unsettled })
+        let (signature, order, of_input) =
+            run.map(|run| (Some(run.signature), run.systems, run.cautions)).unwrap_or_default();
+        Ok(Self { judgements, signature, order, of_input, unsettled })
+    }
+
+    /// All cautions about a run that is compared with others, which together have this number of systems.
+    #[must_use]
+    pub fn cautions(&self, n_systems: usize) -> Vec<String> {
+        let cautions = |signature| cautions(signature, &self.of_input, n_systems);
+        self.signature.as_ref().map_or_else(Vec::new, cautions)
     }
 
     /// The fields in which two runs' signatures differ, each with both values; `None` where one has none.

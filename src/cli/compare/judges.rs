@@ -14,6 +14,7 @@ use crate::{
         average::{Coefficient, Grouping},
         eval_set::EvalSet,
         evaluate::{self, TaskResult},
+        judgements::Judgements,
         selection::{Brought, Selection},
         side_by_side::{JudgePair, on_common},
         significance::Resampling,
@@ -37,12 +38,17 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     for warning in &warnings {
         say!("warning: {warning}");
     }
-    let json = || serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold, "warnings": warnings});
+    let cautions: Vec<String> = inputs.iter().flat_map(cautions).collect();
+    if args.printed.is_rows() {
+        cautions.iter().for_each(|caution| say!("caution: {caution}"));
+    }
+    let json = || serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold, "warnings": warnings, "cautions": cautions});
     args.printed.print(
         out,
         json,
         || agreements(&pairs),
         |out| {
+            cautions.iter().try_for_each(|caution| writeln!(out, "caution: {caution}"))?;
             pairs.iter().try_for_each(|pair| out.write_all(text(pair).as_bytes()))?;
             if let Some(tasks) = &gold {
                 let judges: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
@@ -51,6 +57,12 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
             Ok(())
         },
     )
+}
+
+/// Cautions about one of the judges, with its name.
+fn cautions(input: &Input) -> impl Iterator<Item = String> {
+    let Judgements { name, systems, .. } = &input.judgements;
+    input.cautions(systems.len()).into_iter().map(move |caution| format!("{name}: {caution}"))
 }
 
 fn resampling(args: &Args) -> Resampling {

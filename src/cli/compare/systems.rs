@@ -8,10 +8,10 @@ use super::Args;
 use super::input::Input;
 use crate::{
     console::wrap,
-    judges::{Method, registry},
+    judges::registry,
     meta::{
         judgements::{Judgements, Unit},
-        systems::{self, Comparison, Options},
+        systems::{self, Comparison, Options, Order},
     },
     report::compare::systems::{flat, notes, table},
 };
@@ -23,6 +23,11 @@ use anyhow::{Context, Result, bail};
 /// Inputs of different judges, fewer than two systems, a system without a score, systems that share no unit.
 pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     one_judge(inputs)?;
+    if args.baseline.is_some() && !ranks_systems(inputs) {
+        bail!(
+            "this judge's means do not rank systems, so none is compared with a baseline\nhint: leave out `--baseline`"
+        );
+    }
     let pairs: BTreeSet<&str> = units(inputs).map(|unit| unit.pair.as_str()).collect();
     if pairs.len() < 2 {
         return print(args, inputs, &[(None, compared(args, inputs, None)?)], out);
@@ -47,11 +52,7 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<Compari
         pair,
         coverage: args.coverage,
         baseline: args.baseline.as_deref(),
-        order: if method(inputs).is_none_or(|method| method.ranks_systems()) {
-            Vec::new()
-        } else {
-            order(inputs)
-        },
+        order: if ranks_systems(inputs) { Order::BestFirst } else { Order::Input(order(inputs)) },
         resamples: args.resamples.max(1),
         seed: args.seed,
     };
@@ -131,14 +132,18 @@ fn print(
     all: &[(Option<String>, Comparison)],
     out: &mut dyn Write,
 ) -> Result<()> {
-    args.printed.print(out, || json(args, all), || flat(all), |out| text(args, inputs, all, out))
+    if args.printed.is_rows() {
+        cautions(inputs).iter().for_each(|caution| say!("caution: {caution}"));
+    }
+    args.printed.print(out, || json(args, inputs, all), || flat(all), |out| text(args, inputs, all, out))
 }
 
-fn json(args: &Args, all: &[(Option<String>, Comparison)]) -> serde_json::Value {
+fn json(args: &Args, inputs: &[Input], all: &[(Option<String>, Comparison)]) -> serde_json::Value {
+    let cautions = cautions(inputs);
     let object = |Comparison { baseline, rows, n_left_out }: &Comparison| {
         serde_json::json!({
             "baseline": baseline, "resamples": args.resamples, "seed": args.seed, "coverage": args.coverage,
-            "units_left_out": n_left_out, "systems": rows,
+            "units_left_out": n_left_out, "cautions": cautions, "systems": rows,
         })
     };
     match all {
@@ -157,14 +162,18 @@ fn text(
 ) -> Result<()> {
     let width = wrap::stdout_columns().unwrap_or(WIDTH);
     let noun = noun(inputs);
-    if let Some(caution) = caution(inputs) {
-        writeln!(out, "{}\n", wrap::message(&caution, width))?;
+    let cautions = cautions(inputs);
+    for caution in &cautions {
+        writeln!(out, "{}", wrap::message(&format!("caution: {caution}"), width))?;
+    }
+    if !cautions.is_empty() {
+        writeln!(out)?;
     }
     for (nth, (pair, found)) in all.iter().enumerate() {
         if let Some(pair) = pair {
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
         }
-        write!(out, "{}", table(&found.rows, &format!("{noun}s")).fitted(Some(width)))?;
+        write!(out, "{}", table(found, &format!("{noun}s")).fitted(Some(width)))?;
         for note in notes(found, noun, args.coverage, args.resamples, args.seed) {
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
@@ -179,12 +188,20 @@ fn noun(inputs: &[Input]) -> &'static str {
     of_run.unwrap_or_else(|| if is_of_documents() { "document" } else { "segment" })
 }
 
-/// Caution about the judge for readers of the means.
-fn caution(inputs: &[Input]) -> Option<String> {
-    Some(format!("caution: {}", method(inputs)?.caution()?))
+/// Cautions about the judge for readers of the means.
+fn cautions(inputs: &[Input]) -> Vec<String> {
+    let n_systems = inputs.iter().map(|input| input.judgements.systems.len()).sum();
+    let mut cautions: Vec<String> = Vec::new();
+    for caution in inputs.iter().flat_map(|input| input.cautions(n_systems)) {
+        if !cautions.contains(&caution) {
+            cautions.push(caution);
+        }
+    }
+    cautions
 }
 
-/// The judge's method, where it is known.
-fn method(inputs: &[Input]) -> Option<Method<'_>> {
-    inputs.iter().find_map(|input| registry::of_signature(input.signature.as_ref()?))
+/// False where the judge's method is known to rank no systems.
+fn ranks_systems(inputs: &[Input]) -> bool {
+    let mut methods = inputs.iter().filter_map(|input| registry::of_signature(input.signature.as_ref()?));
+    methods.next().is_none_or(|method| method.ranks_systems())
 }

@@ -17,21 +17,21 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/engine", "", 6_650),
     ("crates/hub", "", 1_970),
     ("crates/core", "", 7_330),
-    ("crates/judges", "", 13_200),
+    ("crates/judges", "", 13_430),
     ("crates/meta", "", 8_940),
     ("crates/replication", "", 3_980),
     ("crates/eval", "", 3_810),
-    ("crates/run", "", 5_960),
+    ("crates/run", "", 6_030),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_100),
-    ("crates/report", "", 5_510),
+    ("crates/report", "", 5_520),
     ("crates/tune", "", 2_370),
-    (".", "cli", 5_850),
+    (".", "cli", 5_870),
     (".", "", 30),
 ];
 
 /// Of all rooms.
-const LINES: usize = 90_720;
+const LINES: usize = 91_110;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];

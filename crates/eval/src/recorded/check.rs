@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc};
 use super::{Recorded, sources};
 use crate::{
     error::Result,
-    evaluation::{Evaluation, judge, signature},
+    evaluation::{Evaluation, cautions, judge, signature},
     judges::{Built, Panel, Rehearsal},
     models::ModelLoader,
     run::{
@@ -71,6 +71,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
     found.extend(sources::names(&run));
     found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
     found.extend(sources::training(&run.trained_on, &trained_on));
+    found.extend(sources::cautions(&run.cautions, &cautions(&built.judge, &input, spec.sampling.seed)?));
     let task = Task { panel: &panel, judge: &built.judge, segments: &input.segments, signature: &signature };
     let mut report = run::verify::verify(dir, &run, task, &replay)?;
     report.n_differences += found.len();

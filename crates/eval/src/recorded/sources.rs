@@ -208,3 +208,9 @@ pub fn training(recorded: &[Overlap], derived: &[Overlap]) -> Option<Difference>
     };
     unlike("what the judge was trained on of the input", &text(recorded), &text(derived))
 }
+
+/// The difference between the recorded cautions about the judge on its input and those of the present judge.
+pub fn cautions(recorded: &[String], derived: &[String]) -> Option<Difference> {
+    let text = |cautions: &[String]| if cautions.is_empty() { "none".into() } else { cautions.join("; ") };
+    unlike("cautions about the judge on this input", &text(recorded), &text(derived))
+}

@@ -5,7 +5,7 @@
 //! Raters marked the errors of these checks too (WMT23, en-de and zh-en, `tests/all/judges_wmt23.rs`). Copied
 //! runs of words and numbers that differ do not reach that: quotations and years are often right unchanged.
 
-use std::sync::LazyLock;
+use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation;
@@ -13,6 +13,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::{
     mqm::{ErrorSpan, Severity},
     segment::Segment,
+    tagged,
 };
 
 /// Languages that are written with Chinese characters.
@@ -45,11 +46,14 @@ fn left_as_they_are(segment: &Segment) -> Vec<ErrorSpan> {
     }
     let text = &segment.hypothesis;
     let of_source = HAN.find_iter(text).filter(|run| segment.source.contains(run.as_str()));
-    let error = |run: regex::Match<'_>| {
-        let named = format!("`{}` stands in the source and is not translated", run.as_str());
-        span("accuracy/untranslated text", text, run.range()).explained(named)
+    let mut runs: Vec<(&str, Range<usize>)> =
+        of_source.map(|run| (run.as_str(), tagged::whole(text, run.range()))).collect();
+    runs.dedup_by(|second, first| second.1 == first.1);
+    let error = |(run, place): (&str, Range<usize>)| {
+        let named = format!("`{run}` stands in the source and is not translated");
+        span("accuracy/untranslated text", text, place).explained(named)
     };
-    of_source.map(error).collect()
+    runs.into_iter().map(error).collect()
 }
 
 /// Words repeated in a row, where the source does not repeat any.
@@ -67,10 +71,11 @@ fn repeated(segment: &Segment) -> Vec<ErrorSpan> {
     };
     let error = |found: Loop| {
         let (first, last) = (&words[found.first], &words[found.first + found.period * found.times - 1]);
+        let all = tagged::whole(text, first.start..last.end);
         let phrase = &text[first.start..words[found.first + found.period - 1].end];
         let named =
             format!("`{phrase}` stands here {} times in a row, in the source nothing does", found.times);
-        span("accuracy/addition", text, first.start..last.end).explained(named)
+        span("accuracy/addition", text, all).explained(named)
     };
     loops(&words).into_iter().filter(is_error).map(error).collect()
 }
@@ -130,7 +135,7 @@ fn times(words: &[Word<'_>], at: usize, period: usize) -> usize {
     same / period + 1
 }
 
-fn span(category: &str, text: &str, bytes: std::ops::Range<usize>) -> ErrorSpan {
+fn span(category: &str, text: &str, bytes: Range<usize>) -> ErrorSpan {
     let chars = |at: usize| text[..at].chars().count();
     ErrorSpan {
         start: Some(chars(bytes.start)),
@@ -163,6 +168,8 @@ mod tests {
         check(("zh", "ja"), "集市开张了", "集市が開いた", &[]);
         check(("zh", "en"), "市场开张了", "The 集市 has opened", &[]);
         check(("zh", "en"), "集市开张了", "The fair has opened", &[]);
+        check(("ja", "en"), "東京に行く", "To 東京 行く", &[("東京", 3, LEFT), ("行く", 6, LEFT)]);
+        check(("zh", "en"), "东西", "The 东-西", &[("东-西", 4, LEFT)]);
     }
 
     #[test]

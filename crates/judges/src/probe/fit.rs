@@ -13,6 +13,7 @@ use super::facts::{Facts, source_bytes};
 use crate::{
     Error, Model,
     llm::{LinearProbe, Scored},
+    scope::Scope,
     segment::{Segment, trained::TrainedOn},
     setup,
 };
@@ -28,6 +29,14 @@ const BUILT_IN: [(&str, &str); 2] = [
     ("qwen2.5-coder-1.5b-instruct", include_str!("../../../../models/fits/qwen2.5-coder-1.5b-instruct.json")),
     ("qwen2.5-coder-0.5b-instruct", include_str!("../../../../models/fits/qwen2.5-coder-0.5b-instruct.json")),
 ];
+
+/// Domains by which corpora are named.
+const DOMAINS: [&str; 8] =
+    ["news", "ted", "social", "speech", "literary", "conversation", "ecommerce", "wikipedia"];
+
+/// A source is longer than the texts of a fit if it has so many times the bytes of the longest length of its
+/// pair, which is the mean of a quarter of them.
+const LONGER: f64 = 2.0;
 
 /// More layers than any decoder has.
 const MAX_DEPTH: usize = 1 << 10;
@@ -361,18 +370,27 @@ impl Fit {
         TrainedOn::new(format!("the fit {}", self.hash()), self.made.sources.clone())
     }
 
-    /// Notes on pairs that it was not fitted on.
+    /// The data that it was fitted on, as its file has them.
     #[must_use]
-    pub fn notes(&self, segments: &[Segment]) -> Vec<String> {
-        let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
-        let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
-        let remark = |pair| {
-            format!(
-                "no ratings of {pair} were fitted: its numbers of errors are guesses, and its scores may be no better than \
-                 random ones, as they were on en-cs"
-            )
+    pub fn scope(&self) -> Scope {
+        let longest = |map: &QuantileMap| {
+            map.lengths.last().map_or(usize::MAX, |longest| (LONGER * longest.source_bytes).ceil() as usize)
         };
-        unknown.map(remark).collect()
+        let pairs = self.calibrations.iter().filter(|(pair, _)| *pair != ANY_PAIR);
+        let words =
+            |corpus: &String| corpus.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect();
+        Scope {
+            pairs: pairs.map(|(pair, map)| (pair.clone(), longest(map))).collect(),
+            domains: self
+                .made
+                .corpora
+                .keys()
+                .flat_map::<Vec<String>, _>(words)
+                .filter(|word| DOMAINS.contains(&&**word))
+                .collect(),
+            elsewhere: "its numbers of errors are guesses, and its scores may be no better than random ones, as they were on \
+                        en-cs",
+        }
     }
 
     fn calibration(&self, pair: &str) -> &QuantileMap {
@@ -521,6 +539,15 @@ mod tests {
         assert_eq!(interval(-3.0, "en-de"), Some([-12.0, 0.0]));
         assert_eq!(interval(-40.0, "en-de"), Some([-40.0, -4.0]), "past the end of the band");
         assert_eq!(interval(-6.0, "ja-en"), None, "nobody rated this pair");
+    }
+
+    #[test]
+    fn a_scope_has_the_pairs_lengths_and_domains_of_the_ratings() {
+        assert_eq!(fit().scope().pairs, BTreeMap::from([("en-de".to_owned(), 800)]));
+        assert!(fit().scope().domains.is_empty());
+        let [default, _] = BUILT_IN.map(|(model, _)| Fit::named(model, "").unwrap().scope());
+        assert_eq!(default.pairs.keys().collect::<Vec<_>>(), ["en-de", "en-ru", "zh-en"]);
+        assert_eq!(default.domains.iter().collect::<Vec<_>>(), ["news", "ted"]);
     }
 
     #[test]

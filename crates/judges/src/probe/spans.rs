@@ -2,9 +2,10 @@
 //! follows from the penalty that raters gave to translations of the same rank, so that a translation among
 //! the best has none.
 
-use unicode_segmentation::UnicodeSegmentation;
-
-use crate::mqm::{ErrorSpan, Severity};
+use crate::{
+    mqm::{ErrorSpan, Severity},
+    tagged::{self, Tagged},
+};
 
 /// MQM points of a minor and of a major error, which a penalty is divided into.
 const MINOR: f64 = 1.0;
@@ -25,22 +26,21 @@ pub struct Word {
     pub major: f64,
 }
 
-/// The words of a translation, by the Unicode rules for word borders; `ends` and `chances` are its tokens'.
-/// Numbers and punctuation marks are words, spaces are none.
+/// The words of a translation ([`tagged`]); `ends` and `chances` are its tokens'.
 #[must_use]
 pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
-    let tokens: Vec<(usize, usize, [f64; 2])> =
-        starts.zip(ends).zip(chances).map(|((start, end), chances)| (start, *end, *chances)).collect();
-    let pieces = text.split_word_bound_indices().filter(|(_, piece)| !piece.trim().is_empty());
-    let word = |(start, piece): (usize, &str)| {
-        let end = start + piece.len();
-        let over = tokens.iter().filter(|token| token.0 < end && start < token.1);
-        let (any, major) = over
-            .fold((0.0, 0.0), |(any, major): (f64, f64), token| (any.max(token.2[0]), major.max(token.2[1])));
+    let token = |((start, end), chances): ((usize, &usize), &[f64; 2])| Tagged {
+        start,
+        end: *end,
+        probabilities: chances.to_vec(),
+    };
+    let tokens: Vec<Tagged> = starts.zip(ends).zip(chances).map(token).collect();
+    let word = |Tagged { start, end, probabilities }| {
+        let [any, major] = [0, 1].map(|class| probabilities.get(class).copied().unwrap_or(0.0));
         Word { start, end, any, major }
     };
-    pieces.map(word).collect()
+    tagged::words(text, &tokens).into_iter().map(word).collect()
 }
 
 /// The errors of a translation whose penalty is about `budget`: its likeliest words, until their errors weigh
@@ -151,6 +151,14 @@ mod tests {
         let apart = [("a", 0.9, 0.0), (" b", 0.1, 0.0), (" c", 0.8, 0.0)];
         let spans: Vec<String> = found(&apart, 2.0).into_iter().map(|(span, ..)| span).collect();
         assert_eq!(spans, ["a", "c"]);
+    }
+
+    #[test]
+    fn errors_are_words_in_any_script() {
+        let found = |pieces| found(pieces, 1.0).into_iter().map(|(span, ..)| span).collect::<Vec<_>>();
+        assert_eq!(found(&[("我们去北", 0.1, 0.0), ("京", 0.9, 0.0), ("工作", 0.2, 0.0)]), ["北京"]);
+        assert_eq!(found(&[("E", 0.9, 0.0), ("-Mail", 0.1, 0.0), (" neu", 0.2, 0.0)]), ["E-Mail"]);
+        assert_eq!(found(&[("3", 0.1, 0.0), (".", 0.2, 0.0), ("000", 0.9, 0.0)]), ["3.000"]);
     }
 
     #[test]

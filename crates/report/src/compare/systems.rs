@@ -39,22 +39,29 @@ pub fn flat(all: &[(Option<String>, Comparison)]) -> Table {
     let names = if has_pairs { &["pair"][..] } else { &[] };
     joined(
         names,
-        all.iter().map(|(pair, found)| (pair.as_deref().into_iter().collect(), table(&found.rows, "units"))),
+        all.iter().map(|(pair, found)| (pair.as_deref().into_iter().collect(), table(found, "units"))),
     )
 }
 
 /// The notes below the table of a comparison of systems by units of this noun.
 #[must_use]
 pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usize, seed: u64) -> Vec<String> {
-    let mut notes = vec![
-        format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline),
-        p_legend(noun),
-    ];
+    let mut notes = match &found.baseline {
+        Some(baseline) => {
+            vec![
+                format!("\ndifferences from `{baseline}`; {resamples} resamples, seed {seed}"),
+                p_legend(noun),
+            ]
+        }
+        None => vec![format!("\nsystems are in the order of the input; {resamples} resamples, seed {seed}")],
+    };
     notes.extend(found.rows.iter().filter_map(|row| too_few(row, resamples, noun)));
     match coverage {
-        Coverage::Each => notes.push(format!(
-            "each mean is over all {noun}s of that system with a score, each difference over those that both have"
-        )),
+        Coverage::Each => {
+            let differences =
+                found.baseline.as_ref().map_or("", |_| ", each difference over those that both have");
+            notes.push(format!("each mean is over all {noun}s of that system with a score{differences}"));
+        }
         Coverage::Common if found.n_left_out > 0 => notes.push(format!(
             "{0} {noun}{1} left out, because some system has no score on {2} (--coverage each keeps {2})",
             found.n_left_out,
@@ -94,14 +101,14 @@ fn empty(row: &Compared, noun: &str, coverage: Coverage) -> String {
     }
 }
 
-/// Systems with means, and differences from the baseline with their tests; `units` is the title of their
-/// number.
+/// Systems with means, and differences from the baseline, if there is one, with their tests; `units` is the
+/// title of their number.
 #[must_use]
-pub fn table(rows: &[Compared], units: &str) -> Table {
-    let mut table = Table::headed(&format!(
-        "system | score | score 95% CI | {units} | missing | difference | difference 95% CI | p bootstrap | p randomization"
-    ));
-    for row in rows {
+pub fn table(found: &Comparison, units: &str) -> Table {
+    const TESTS: &str = " | difference | difference 95% CI | p bootstrap | p randomization";
+    let tests = found.baseline.as_ref().map_or("", |_| TESTS);
+    let mut table = Table::headed(&format!("system | score | score 95% CI | {units} | missing{tests}"));
+    for row in &found.rows {
         let mut cells = vec![
             row.system.clone(),
             format!("{:.3}", row.mean),
@@ -114,7 +121,7 @@ pub fn table(rows: &[Compared], units: &str) -> Table {
             cells.push(format!("{:+.3} to {:+.3}", test.interval.0, test.interval.1));
             cells.extend([test.bootstrap_p, test.randomization_p].map(p_value));
         } else {
-            cells.push("baseline".into());
+            cells.extend(found.baseline.as_ref().map(|_| "baseline".to_owned()));
         }
         table.row(cells);
     }

@@ -269,7 +269,7 @@ impl<'a> Data<'a> {
                 json!({
                     "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning,
                     "warnings": judge.warnings, "about": judge.about,
-                    "caution": judge.caution, "ranking": judge.ranking, "marks": judge.marks, "slices": judge.slices,
+                    "cautions": judge.cautions, "ranking": judge.ranking, "marks": judge.marks, "slices": judge.slices,
                 })
             })
             .collect();

@@ -35,7 +35,7 @@ impl Judge {
             warning: None,
             warnings: warnings(&records, noun),
             about: Vec::new(),
-            caution: None,
+            cautions: Vec::new(),
             ranking: Ranking::ByMean,
             systems: Vec::new(),
             marks: true,

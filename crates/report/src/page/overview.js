@@ -41,8 +41,7 @@ function cautions(judge) {
   const box = (...content) => el("div", { class: "warning", role: "note" }, ...content);
   const found = [];
   if (judge.warning) found.push(box(judge.warning));
-  const refused = ranks(judge) ? null : el("b", {}, "Do not order these systems by their means. ");
-  if (refused || judge.caution) found.push(box(refused, ...quoted(judge.caution ? `${judge.caution}.` : "")));
+  if (judge.cautions.length > 0) found.push(box(...judge.cautions.map((said) => el("p", {}, ...quoted(`${said}.`)))));
   if (judge.warnings.length > 0) found.push(box(...judge.warnings.map((said) => el("p", {}, `${said}.`))));
   return found;
 }

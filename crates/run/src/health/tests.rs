@@ -68,6 +68,13 @@ fn question(doc: &str, seg: usize, text: &str) -> Question {
     Question::from_call(&CallLine::new("0", &[key], call)).unwrap()
 }
 
+/// All checks on records of a judge whose best score is 0.
+fn findings(records: &[Record], questions: &[Question]) -> Vec<Finding> {
+    let mut checks = HealthChecks::new(questions);
+    records.iter().for_each(|record| checks.add(record));
+    checks.findings(Some(0.0))
+}
+
 fn find(records: &[Record], questions: &[Question], check: HealthCheck) -> Finding {
     findings(records, questions).into_iter().find(|finding| finding.check == check).unwrap()
 }
@@ -158,11 +165,55 @@ fn the_same_verdict_everywhere_is_a_warning() {
     let quality = find(&records, &[], HealthCheck::SameQuality);
     assert_eq!((quality.found, quality.of, quality.value), (15, 16, Some(80.0)));
     assert_eq!(warnings(&records[..7], &[]), [], "too few to say");
-    let clean: Vec<Record> =
-        (0..16).map(|seg| Record { errors: Vec::new(), score: Some(0.0), ..of(seg) }).collect();
-    assert_eq!(warnings(&clean, &[]), [HealthCheck::SameScore, HealthCheck::SameQuality]);
     let missing: Vec<Record> = records.into_iter().map(|r| Record { score: None, ..r }).collect();
     assert_eq!(findings(&missing, &[]), [], "what has no verdict says nothing");
+}
+
+/// Sixteen verdicts without an error and with the best score.
+fn clean() -> Vec<Record> {
+    plausible()
+        .into_iter()
+        .map(|r| Record { errors: Vec::new(), score: Some(0.0), quality_score: None, ..r })
+        .collect()
+}
+
+#[test]
+fn good_translations_are_not_degenerate() {
+    use HealthCheck::{NoError, SameQuality, SameScore};
+    let checked = |records: &[Record]| {
+        let found = findings(records, &[]);
+        let named = |is: fn(&Finding) -> bool| -> Vec<HealthCheck> {
+            found.iter().filter(|finding| is(finding)).map(|finding| finding.check).collect()
+        };
+        (named(|finding| finding.warning), named(Finding::is_clean))
+    };
+    assert_eq!(checked(&clean()), (vec![], vec![SameScore]));
+    assert_eq!(checked(&clean()[..7]), (vec![], vec![]), "too few to say");
+    let negative_zero: Vec<Record> = clean().into_iter().map(|r| Record { score: Some(-0.0), ..r }).collect();
+    assert_eq!(checked(&negative_zero).1, [SameScore]);
+    let mut one_error = [clean(), clean()].concat();
+    one_error[3] = plausible()[15].clone();
+    assert_eq!(checked(&one_error), (vec![], vec![SameScore, NoError]));
+    // A predicted score need not be the best one where no word is marked.
+    let mut predicted: Vec<Record> =
+        (0..32).map(|n| Record { score: Some(-0.1 * n as f64), ..one_error[n].clone() }).collect();
+    assert_eq!(checked(&predicted), (vec![], vec![NoError]));
+    // A direct assessment beside the errors.
+    let assessed =
+        |quality: f64| one_error.iter().map(move |r| Record { quality_score: Some(quality), ..r.clone() });
+    assert_eq!(
+        checked(&assessed(100.0).collect::<Vec<_>>()),
+        (vec![], vec![SameScore, SameQuality, NoError])
+    );
+    assert_eq!(checked(&assessed(90.0).collect::<Vec<_>>()), (vec![SameQuality], vec![SameScore, NoError]));
+    assert_eq!(checked(&assessed(50.0).collect::<Vec<_>>()).0, [SameQuality, NoError], "errors are missing");
+    // The same score everywhere that is not the best, or the best one beside errors.
+    predicted.iter_mut().for_each(|record| record.score = Some(-3.0));
+    assert_eq!(checked(&predicted).0, [SameScore]);
+    let flawed: Vec<Record> = (0..16)
+        .map(|_| Record { score: Some(0.0), quality_score: None, ..plausible()[15].clone() })
+        .collect();
+    assert_eq!(checked(&flawed).0[0], SameScore);
 }
 
 #[test]

@@ -88,3 +88,16 @@ fn the_first_reason_of_each_status_is_kept() {
     let summary = Summary::new(&records, &Signature::new(), &[], Cost::default());
     assert_eq!(summary.reasons, BTreeMap::from([(Status::Truncated, "63004 tokens".to_owned())]));
 }
+
+#[test]
+fn the_best_score_is_that_of_the_signature() {
+    let units: Vec<_> = (0..16).map(|seg| ("a", seg, Some(100.0))).collect();
+    let is_degenerate = |signature: &str| {
+        let signature: Signature = signature.parse().unwrap();
+        let summary = Summary::new(&records(&units), &signature, &[], Cost::default());
+        summary.health.iter().any(|finding| finding.warning)
+    };
+    assert!(!is_degenerate("method:gemba-da|preset:strict"));
+    assert!(is_degenerate("method:gemba-stars|preset:strict"));
+    assert!(is_degenerate("method:unknown"));
+}

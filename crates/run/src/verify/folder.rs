@@ -168,7 +168,7 @@ impl Folder<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             read => read.map_err(Error::reading(&path))?,
         };
-        let derived = finish::summary(self.index, &self.run.signature, sums, sums.cost.clone())?;
+        let derived = finish::summary(self.index, &self.run.signature, &self.run.cautions, sums)?;
         let mut derived = serde_json::to_value(derived).unwrap_or_default();
         let mut recorded: Value = match serde_json::from_slice(&bytes) {
             Ok(recorded) => recorded,
