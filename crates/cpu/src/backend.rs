@@ -20,8 +20,8 @@ use tribunal_model::{
     Config, Error, KvType, Result, Weights,
     angles::Angles,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
-        StepStatus, Xielu,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices,
+        Pointwise, Rows, Runtime, StepStatus,
     },
     config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -272,6 +272,25 @@ impl Backend for Cpu {
         Ok(Floats { values, width: self.config.hidden })
     }
 
+    fn add_rows(&mut self, x: &mut Self::Stream, table: &Self::Vector, rows: &[u32]) -> Result<()> {
+        for (sums, &row) in x.values.chunks_exact_mut(x.width).zip(rows) {
+            let more = &table[row as usize * x.width..][..x.width];
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        Ok(())
+    }
+
+    fn layer_norm(
+        &mut self,
+        x: &Self::Stream,
+        LayerNorm { weight, bias }: LayerNorm<'_, Self::Vector>,
+    ) -> Result<(Self::Stream, Self::Input)> {
+        let mut values = x.values.clone();
+        self.centred_norm(weight).with_bias(&mut values, bias);
+        let normed = || Floats { values: values.clone(), width: x.width };
+        Ok((normed(), normed()))
+    }
+
     fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input> {
         let mut values = x.values.clone();
         if let Some(weight) = weight {
@@ -441,10 +460,15 @@ impl Backend for Cpu {
         Ok(gate)
     }
 
-    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
+    fn pointwise_product(
+        &mut self,
+        x: &Self::Input,
+        up: &Self::Linear,
+        function: Pointwise,
+    ) -> Result<Self::Input> {
         let mut up = self.product(x, up)?.pop().unwrap_or(Floats { values: Vec::new(), width: 1 });
         let (n, isa) = (up.width, self.compute.tier);
-        up.values.par_chunks_mut(n).for_each(|row| activate::xielu(isa, row, xielu));
+        up.values.par_chunks_mut(n).for_each(|row| activate::pointwise(function, isa, row));
         Ok(up)
     }
 

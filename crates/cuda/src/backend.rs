@@ -51,8 +51,8 @@ use super::{
 use tribunal_model::{
     Config, Result, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
-        Xielu,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices,
+        Pointwise, Rows, StepStatus,
     },
     config::{self, Attention, AttentionKind},
     step::Step,
@@ -397,8 +397,28 @@ impl Backend for Cuda {
         Ok(self.gated_of(x, gate_up, self.config.intermediate)?)
     }
 
-    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
-        Ok(self.xielu_of(x, up, xielu)?)
+    fn pointwise_product(
+        &mut self,
+        x: &Self::Input,
+        up: &Self::Linear,
+        function: Pointwise,
+    ) -> Result<Self::Input> {
+        match function {
+            Pointwise::Xielu(xielu) => Ok(self.xielu_of(x, up, xielu)?),
+            Pointwise::Gelu => Err(no_encoder()),
+        }
+    }
+
+    fn add_rows(&mut self, _x: &mut Self::Stream, _table: &Self::Vector, _rows: &[u32]) -> Result<()> {
+        Err(no_encoder())
+    }
+
+    fn layer_norm(
+        &mut self,
+        _x: &Self::Stream,
+        _norm: LayerNorm<'_, Self::Vector>,
+    ) -> Result<(Self::Stream, Self::Input)> {
+        Err(no_encoder())
     }
 
     fn add_experts(
@@ -444,4 +464,9 @@ impl Backend for Cuda {
         self.logits = Some(logits.at());
         Ok(LogitsStatus::Ready)
     }
+}
+
+/// Weights of encoders are rejected before they are loaded.
+fn no_encoder() -> tribunal_model::Error {
+    tribunal_model::Error::Step("encoders run on the CPU".into())
 }

@@ -54,7 +54,11 @@ use tribunal_model::{self as model, BLOCK, Weights, score_head::Head};
 /// Types of the fields of [`Options`].
 pub use device::{Device, Error as DeviceError};
 pub use tribunal_cpu::{Activations, Compute, Isa, baseline::missing, cores::n_threads, heap::keep_freed};
-pub use tribunal_model::{Adapter, KvType, adapter, config::ScoreHead, weights::Format};
+pub use tribunal_model::{
+    Adapter, KvType, adapter,
+    config::{EncoderConfig, ScoreHead},
+    weights::Format,
+};
 
 pub use memory::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Sizes, free_on_gpu};
 
@@ -197,7 +201,8 @@ struct Loaded {
     workers: Workers,
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
-    vocabulary: Vocabulary,
+    /// `None` of an encoder.
+    vocabulary: Option<Vocabulary>,
     /// `None` of a language model.
     head: Option<Head>,
     facts: Facts,
@@ -215,6 +220,8 @@ pub struct Facts {
     pub n_layers: usize,
     /// The head of a model that scores chats and answers none.
     pub score_head: Option<ScoreHead>,
+    /// Of an encoder, which gives hidden states and answers nothing.
+    pub encoder: Option<EncoderConfig>,
     /// [`Weights::only_on_cpu`] of its weights.
     pub only_on_cpu: Option<String>,
     pub weight_bytes: usize,
@@ -281,7 +288,7 @@ impl Engine {
     /// # Errors
     /// [`llm::Error::Form`] when it cannot be compiled.
     pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<grammar::Grammar>, llm::Error> {
-        self.loaded.vocabulary.grammar(form)
+        self.vocabulary()?.grammar(form)
     }
 
     /// The prompt ids of a chat.
@@ -311,7 +318,8 @@ impl Engine {
 
     /// Returns true if these tokens are at chance level ([`llm::is_chance`]).
     fn is_chance(&self, tokens: &[Token]) -> bool {
-        llm::is_chance(tokens, self.loaded.vocabulary.n_logits(), self.loaded.tokenizer.stops())
+        let n_logits = self.loaded.vocabulary.as_ref().map_or(0, Vocabulary::n_logits);
+        llm::is_chance(tokens, n_logits, self.loaded.tokenizer.stops())
     }
 
     /// Checks that prompt and answer fit the context.
@@ -364,7 +372,7 @@ impl Llm for Engine {
         self.check_answers()?;
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
-        let grammar = self.loaded.vocabulary.grammar(form)?;
+        let grammar = self.grammar(form)?;
         if sampling.max_tokens == 0 {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
         }

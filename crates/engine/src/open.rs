@@ -8,7 +8,7 @@ use crate::{
     cuda,
     device::Device,
     model::{
-        self, Adapter, BLOCK, Config, Model, StepLimits, Weights, gguf,
+        self, Adapter, BLOCK, Config, KvType, Model, StepLimits, Weights, gguf,
         score_head::Head,
         small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
     },
@@ -46,6 +46,8 @@ pub fn over(
     options: &Options,
 ) -> Result<Engine, Error> {
     let config = weights.config();
+    let is_encoder = config.encoder.is_some();
+    let options = &if is_encoder { of_encoder(options) } else { options.clone() };
     let text = |reason: String| Error::Text { path: weights.path().display().to_string(), reason };
     let tokenizer = tokenizer.with_stop_ids(&config.stop_ids);
     let stops = added_stops(&tokenizer, &options.stop_tokens);
@@ -76,6 +78,7 @@ pub fn over(
         context,
         n_layers: config.n_layers,
         score_head: config.score_head,
+        encoder: config.encoder,
         only_on_cpu: weights.only_on_cpu(),
         weight_bytes: weights.n_bytes(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
@@ -84,10 +87,18 @@ pub fn over(
         remarks: weights.remarks().iter().cloned().chain(remark).collect(),
     };
     let workers = Workers::start(models, prefixes.as_ref(), options)?;
-    let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
+    let vocabulary = (!is_encoder).then(|| Vocabulary::new(&tokenizer, config.vocab)).transpose();
+    let vocabulary = vocabulary.map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
     let loaded = Loaded { workers, tokenizer, template, vocabulary, head, facts, n_adapters };
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
+}
+
+/// The options of an encoder: keys and values are those of the text that a step computes, so that none is cached
+/// or drafted, and they are f32 on a CPU.
+fn of_encoder(options: &Options) -> Options {
+    let kv = if options.device.is_cpu() { KvType::F32 } else { options.kv };
+    Options { kv, prefix_cache: false, saved_prefixes: None, drafts: false, ..options.clone() }
 }
 
 /// Reads an adapter and checks it against the model before weights are read.
@@ -126,7 +137,8 @@ fn ready(
         room.reserve(&mut *model, options)?;
         // The rows of a mixture of experts are divided among many weights.
         let n_beside_answers = if config.experts.is_some() { usize::MAX } else { BESIDE_ANSWERS };
-        let limits = Limits { n_beside_answers, ..limits(options, options.step_tokens, None) };
+        let (limits, whole_prompts) = (limits(options, options.step_tokens, None), config.encoder.is_some());
+        let limits = Limits { n_beside_answers, whole_prompts, ..limits };
         let Room { n_blocks, n_slots } = room;
         return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
@@ -216,6 +228,7 @@ fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limit
         max_rows: most.map_or(usize::MAX, |most| most.rows),
         max_logits: most.map_or(usize::MAX, |most| most.wanted),
         prefix_cache: options.prefix_cache,
+        whole_prompts: false,
     }
 }
 
@@ -309,6 +322,8 @@ fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room, Erro
 fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<Tokenizer, String> {
     let tokenizer = if let Some(metadata) = weights.metadata() {
         Tokenizer::from_gguf(&vocabulary(metadata)?, template)
+    } else if let Some(vocabulary) = weights.unigram() {
+        Tokenizer::from_unigram(vocabulary.map_err(|e| e.to_string())?)
     } else {
         let json = small_file::read(&path.join("tokenizer.json"), MAX_TOKENIZER_BYTES).map_err(|e| {
             format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
@@ -361,6 +376,9 @@ fn tokenizer_config(path: &Path) -> Result<Option<Vec<u8>>, String> {
 fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<Option<String>, String> {
     if options.chat_template.is_some() {
         return Ok(options.chat_template.clone());
+    }
+    if weights.config().encoder.is_some() {
+        return Ok(None);
     }
     if let Some(metadata) = weights.metadata() {
         return Ok(string(metadata, "tokenizer.chat_template"));

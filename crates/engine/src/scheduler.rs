@@ -27,6 +27,8 @@ pub struct Limits {
     pub max_logits: usize,
     /// Look for known prefixes.
     pub prefix_cache: bool,
+    /// A prompt is computed in one step, which may then have more prompt tokens (encoders).
+    pub whole_prompts: bool,
 }
 
 /// Prompt tokens of a step in which answers go on, at least.
@@ -198,7 +200,12 @@ impl Scheduler {
             self.copy_state(i, &mut batch);
             let sequence = &self.running[i];
             let pending = sequence.n_pending();
-            let n = if sequence.is_answering() { pending } else { pending.min(budget) };
+            let is_cut = !sequence.is_answering() && pending > budget;
+            let n = match is_cut {
+                true if !self.limits.whole_prompts => budget,
+                true if !batch.chunks.is_empty() => 0,
+                _ => pending,
+            };
             let n = n.min(rows).min(sequence.n_before_logits().saturating_add(logits));
             let n = n.min(sequence.n_before_snapshot());
             budget = budget.saturating_sub(n);

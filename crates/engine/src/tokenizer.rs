@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::panics;
+use crate::{model::weights::Unigram, panics};
 
 mod added;
 mod anchors;
@@ -16,6 +16,7 @@ mod gguf;
 mod json;
 mod normalizer;
 mod pieces;
+mod unigram;
 
 use added::{Added, AddedTokens};
 use budget::Budget;
@@ -136,6 +137,14 @@ impl Tokenizer {
     /// silently.
     pub fn from_gguf(vocab: &GgufVocab, template: Option<&str>) -> Result<Self, Error> {
         Self::caught(|| Self::new(gguf::parts(vocab, template)?))
+    }
+
+    /// The tokenizer of a Unigram vocabulary without further files.
+    ///
+    /// # Errors
+    /// [`Error::Vocabulary`] when it replaces characters otherwise than SentencePiece's `nmt_nfkc`.
+    pub fn from_unigram(vocabulary: Unigram) -> Result<Self, Error> {
+        Self::caught(|| Self::new(unigram::parts(vocabulary)?))
     }
 
     /// Loads a tokenizer; a file that makes the reader panic is an error like any other unusable file.

