@@ -11,6 +11,7 @@ pub mod branches;
 pub mod chat;
 pub mod device;
 pub mod draft;
+mod estimate;
 pub mod generate;
 pub mod grammar;
 mod lookahead;
@@ -41,15 +42,15 @@ use std::{
 use crate::{
     files::Stamp,
     llm::{
-        CancellationToken, Chat, Confirmed, Counter, Finish, LinearProbe, Llm, Reply, ResponseFormat,
-        Sampling, Scored, States, Token, Usage,
+        CancellationToken, Chat, Confirmed, Counter, Estimate, Finish, LinearProbe, Llm, MetricTexts, Reply,
+        ResponseFormat, Sampling, Scored, States, Token, Usage,
     },
     signature::Signature,
 };
 
 use tribunal_core::{files, jinja, llm, panics, signature};
 use tribunal_cuda as cuda;
-use tribunal_model::{self as model, BLOCK, Weights, score_head::Head};
+use tribunal_model::{self as model, BLOCK, Weights, metric::Metric, score_head::Head};
 
 /// Types of the fields of [`Options`].
 pub use device::{Device, Error as DeviceError};
@@ -205,6 +206,8 @@ struct Loaded {
     vocabulary: Option<Vocabulary>,
     /// `None` of a language model.
     head: Option<Head>,
+    /// The head of a metric; `None` of other models.
+    metric: Option<Metric>,
     facts: Facts,
     n_adapters: usize,
 }
@@ -431,7 +434,7 @@ impl Llm for Engine {
             let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };
             let tokens: Vec<Token> = places.iter().map(token).collect();
             let is_chance = self.is_chance(&tokens);
-            Scored { text: text.clone(), tokens, reading: None, is_chance, usage }
+            Scored { text: text.clone(), tokens, reading: None, estimate: None, is_chance, usage }
         };
         Ok(continuations.iter().zip(places).map(scored).collect())
     }
@@ -440,7 +443,7 @@ impl Llm for Engine {
         let states = self.states(chat, text, &probe.depths)?;
         let reading = Some(states.apply(probe));
         let (text, tokens) = (text.to_owned(), Vec::new());
-        Ok(Scored { text, tokens, reading, is_chance: false, usage: states.usage })
+        Ok(Scored { text, tokens, reading, estimate: None, is_chance: false, usage: states.usage })
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
@@ -449,6 +452,10 @@ impl Llm for Engine {
 
     fn score(&self, chat: &Chat) -> Result<Scored, llm::Error> {
         self.head_outputs(chat)
+    }
+
+    fn estimate(&self, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+        self.estimate_of(texts)
     }
 
     fn counter(&self) -> Option<&dyn Counter> {
@@ -462,10 +469,13 @@ impl Llm for Engine {
 
 impl Counter for Engine {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        Ok(self.prompt_ids(chat)?.len())
+        self.metric_tokens(chat).unwrap_or_else(|| Ok(self.prompt_ids(chat)?.len()))
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
+        if self.loaded.metric.is_some() {
+            return Ok(None);
+        }
         Self::prompt_ids(self, chat).map(Some)
     }
 

@@ -9,6 +9,7 @@ use crate::{
     device::Device,
     model::{
         self, Adapter, BLOCK, Config, KvType, Model, StepLimits, Weights, gguf,
+        metric::Metric,
         score_head::Head,
         small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
     },
@@ -57,7 +58,7 @@ pub fn over(
     let template = template.map_err(refused)?;
     let chat_options = chat::variables(source.unwrap_or_default(), &options.chat_options);
     let mut template = template.map(|t| t.with_options(&chat_options));
-    let head = Head::load(weights)?;
+    let (head, metric) = (Head::load(weights)?, Metric::load(weights)?);
     if head.is_some() {
         template = template.map(ChatTemplate::for_whole_chats);
     }
@@ -90,7 +91,7 @@ pub fn over(
     let vocabulary = (!is_encoder).then(|| Vocabulary::new(&tokenizer, config.vocab)).transpose();
     let vocabulary = vocabulary.map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
-    let loaded = Loaded { workers, tokenizer, template, vocabulary, head, facts, n_adapters };
+    let loaded = Loaded { workers, tokenizer, template, vocabulary, head, metric, facts, n_adapters };
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
 }
 
@@ -326,7 +327,14 @@ fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<T
         Tokenizer::from_unigram(vocabulary.map_err(|e| e.to_string())?)
     } else {
         let json = small_file::read(&path.join("tokenizer.json"), MAX_TOKENIZER_BYTES).map_err(|e| {
-            format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
+            let hint = match weights.metric() {
+                // Metrics are published without it.
+                Some(metric) => {
+                    format!("put `tokenizer.json` of `{}` beside `hparams.yaml`", metric.pretrained)
+                }
+                None => "the folder needs the model's tokenizer beside its weights".to_owned(),
+            };
+            format!("`tokenizer.json`: {e}; hint: {hint}")
         })?;
         let config = tokenizer_config(path)?;
         let of_folder = template_file(path)?;

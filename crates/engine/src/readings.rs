@@ -107,7 +107,14 @@ impl Engine {
             return Err(llm::Error::Engine(reason.into()));
         }
         let reading = Some(Reading { ends: Vec::new(), values });
-        Ok(Scored { text: String::new(), tokens: Vec::new(), reading, is_chance: false, usage: reply.usage })
+        Ok(Scored {
+            text: String::new(),
+            tokens: Vec::new(),
+            reading,
+            estimate: None,
+            is_chance: false,
+            usage: reply.usage,
+        })
     }
 
     /// Computes hidden states of the tokens from `first` on, after each of `depths` layers.

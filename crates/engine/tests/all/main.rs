@@ -9,6 +9,9 @@ mod engine_reasoning;
 mod engine_signature;
 #[path = "../../../../tests/all/fakes/gguf.rs"]
 mod gguf;
+#[path = "../../../../tests/all/fakes/metric.rs"]
+mod metric;
+mod metrics;
 mod model;
 mod model_adapters;
 mod model_checkpoints;
