@@ -57,8 +57,8 @@ INPUTS = [
     {"src": "He went.", "mt": "", "ref": "Er ging."},
     {"src": "The ﬁle is ½ full – of ﬁsh.", "mt": "Die ﬁle ist ½ voll – Ｆｉｓｃｈ", "ref": "Die Datei ist halb voll."},
     {"src": "猫が好き", "mt": "I like  the cats\n(a lot).", "ref": "I like cats."},
-    {"src": "long " * 9, "mt": "Die Katze ging zur Bank und " * 6 + "Ende.", "ref": "Er ging und ging und ging."},
-    {"src": "Er ging zur Bank und " * 8, "mt": "He went to the bank and stayed", "ref": "He went to the bank and " * 8},
+    {"src": "long " * 9, "mt": "Die Katze ging zur Bank und " * 11 + "Ende.", "ref": "Er ging und ging und ging."},
+    {"src": "Er ging zur Bank und " * 14, "mt": "He went to the bank and stayed", "ref": "He went to the bank and " * 8},
     {"src": "", "mt": "Nothing to see here", "ref": ""},
     {"src": "a", "mt": "ABC xyz 123 ßüé, \"quoted\" – 100%", "ref": "b"},
 ]

@@ -139,7 +139,7 @@ fn scores_parts_and_spans_are_those_of_comet() {
             assert_eq!(engine.count(&texts.chat()).unwrap(), found.usage.computed, "{about}");
         }
     }
-    assert!(n_cut > 20, "{n_cut} texts were cut");
+    assert!(n_cut > 10, "{n_cut} texts were cut");
 }
 
 #[test]
