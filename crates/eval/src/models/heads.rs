@@ -27,6 +27,10 @@ pub fn check(spec: &ModelSpec, method: &str, needed: Option<NeededHead>) -> Resu
                 let hint = format!("the methods {} read score heads", readers.join(" and "));
                 ("has a score head and answers no question".to_owned(), hint)
             }
+            (_, Head::Encoder) => {
+                let reason = "is an encoder, which generates no text and has no score head".to_owned();
+                (reason, "a language model, such as `qwen2.5-coder-1.5b-instruct`".to_owned())
+            }
             (Some(_), Head::Vocabulary) => {
                 let hint = "a reward model, such as `remedy-9b-23`".to_owned();
                 ("is a language model without a score head".to_owned(), hint)
@@ -53,6 +57,8 @@ pub enum Head {
     Vocabulary,
     /// A score head with so many outputs.
     Scores(usize),
+    /// None: hidden states alone.
+    Encoder,
 }
 
 /// The head of a model on this machine; `None` for a model that is not here or cannot be read. No weights are
@@ -62,5 +68,9 @@ pub fn head(name: &str) -> Option<Head> {
     let path = Path::new(name);
     let path = if path.exists() { path.to_owned() } else { hub::find(name).ok()?.local().ok()?.weights };
     let weights = Weights::open(&path).ok()?;
-    Some(weights.config().score_head.map_or(Head::Vocabulary, |head| Head::Scores(head.n_outputs)))
+    let config = weights.config();
+    if config.encoder.is_some() {
+        return Some(Head::Encoder);
+    }
+    Some(config.score_head.map_or(Head::Vocabulary, |head| Head::Scores(head.n_outputs)))
 }
