@@ -115,9 +115,9 @@ impl Gate for GeluTanh {
 }
 
 impl Gate for Gelu {
-    /// The part of x that is kept is the normal distribution's below x: for x above 0 all but the tail `q` above
-    /// it, else the tail below it. `q = t p(t) e^(-x^2 / 2)` with `t = 1 / (1 + 0.36 |x|)`; `p` is fitted, with a
-    /// relative error under 1e-6.
+    /// The part of x that is kept is the normal distribution's below x: for x above 0 all but the tail `q`
+    /// above it, else the tail below it. `q = t p(t) e^(-x^2 / 2)` with `t = 1 / (1 + 0.36 |x|)`; `p` is
+    /// fitted, with a relative error under 1e-6.
     #[inline(always)]
     fn apply<L: Lanes>(self, x: L, _up: L) -> L {
         const P: [f32; 7] = [

@@ -51,7 +51,7 @@ use super::{
 use tribunal_model::{
     Config, Result, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices, Normed,
         Pointwise, Rows, StepStatus,
     },
     config::{self, Attention, AttentionKind},
@@ -403,22 +403,20 @@ impl Backend for Cuda {
         up: &Self::Linear,
         function: Pointwise,
     ) -> Result<Self::Input> {
-        match function {
-            Pointwise::Xielu(xielu) => Ok(self.xielu_of(x, up, xielu)?),
-            Pointwise::Gelu => Err(no_encoder()),
-        }
+        Ok(self.pointwise_of(x, up, function)?)
     }
 
-    fn add_rows(&mut self, _x: &mut Self::Stream, _table: &Self::Vector, _rows: &[u32]) -> Result<()> {
-        Err(no_encoder())
+    fn add_positions(&mut self, x: &mut Self::Stream, table: &Self::Vector) -> Result<()> {
+        Ok(self.add_rows_at_places(x, table)?)
     }
 
     fn layer_norm(
         &mut self,
-        _x: &Self::Stream,
-        _norm: LayerNorm<'_, Self::Vector>,
-    ) -> Result<(Self::Stream, Self::Input)> {
-        Err(no_encoder())
+        x: &mut Self::Stream,
+        norm: LayerNorm<'_, Self::Vector>,
+        to: Normed,
+    ) -> Result<Self::Input> {
+        Ok(self.norm_with_bias(x, norm, to)?)
     }
 
     fn add_experts(
@@ -464,9 +462,4 @@ impl Backend for Cuda {
         self.logits = Some(logits.at());
         Ok(LogitsStatus::Ready)
     }
-}
-
-/// Weights of encoders are rejected before they are loaded.
-fn no_encoder() -> tribunal_model::Error {
-    tribunal_model::Error::Step("encoders run on the CPU".into())
 }

@@ -47,8 +47,9 @@ pub fn over(
     options: &Options,
 ) -> Result<Engine, Error> {
     let config = weights.config();
+    let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     let is_encoder = config.encoder.is_some();
-    let options = &if is_encoder { of_encoder(options) } else { options.clone() };
+    let options = &if is_encoder { of_encoder(options, context) } else { options.clone() };
     let text = |reason: String| Error::Text { path: weights.path().display().to_string(), reason };
     let tokenizer = tokenizer.with_stop_ids(&config.stop_ids);
     let stops = added_stops(&tokenizer, &options.stop_tokens);
@@ -62,7 +63,6 @@ pub fn over(
     if head.is_some() {
         template = template.map(ChatTemplate::for_whole_chats);
     }
-    let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     config.check_context(&weights.path().display().to_string(), context)?;
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
@@ -95,11 +95,12 @@ pub fn over(
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
 }
 
-/// The options of an encoder: keys and values are those of the text that a step computes, so that none is cached
-/// or drafted, and they are f32 on a CPU.
-fn of_encoder(options: &Options) -> Options {
+/// The options of an encoder: keys and values are those of the text that a step computes, so that none is
+/// cached or drafted, and they are f32 on a CPU.
+fn of_encoder(options: &Options, context: usize) -> Options {
     let kv = if options.device.is_cpu() { KvType::F32 } else { options.kv };
-    Options { kv, prefix_cache: false, saved_prefixes: None, drafts: false, ..options.clone() }
+    let step_tokens = options.step_tokens.max(context);
+    Options { kv, step_tokens, prefix_cache: false, saved_prefixes: None, drafts: false, ..options.clone() }
 }
 
 /// Reads an adapter and checks it against the model before weights are read.
@@ -138,8 +139,7 @@ fn ready(
         room.reserve(&mut *model, options)?;
         // The rows of a mixture of experts are divided among many weights.
         let n_beside_answers = if config.experts.is_some() { usize::MAX } else { BESIDE_ANSWERS };
-        let (limits, whole_prompts) = (limits(options, options.step_tokens, None), config.encoder.is_some());
-        let limits = Limits { n_beside_answers, whole_prompts, ..limits };
+        let limits = Limits { n_beside_answers, ..limits(config, options, options.step_tokens, None) };
         let Room { n_blocks, n_slots } = room;
         return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
@@ -162,7 +162,7 @@ fn ready(
     model.runtime_mut().prepare(most)?;
     let room = cache(&mut *model, shares, free()?, options)?;
     let (kv_bytes, Room { n_blocks, n_slots }) = (room.bytes(shares), room);
-    Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
+    Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(config, options, n_tokens, Some(most)) })
 }
 
 /// The files of saved prefixes, if the options enable them.
@@ -221,7 +221,7 @@ impl Room {
 /// steps of 64, 208 in steps of 512 (the 1.5B on two cores of an EPYC, Zen 4, AVX-512).
 const BESIDE_ANSWERS: usize = 64;
 
-fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
+fn limits(config: &Config, options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
     Limits {
         n_rows: options.n_rows.max(1),
         n_tokens: n_tokens.max(1),
@@ -229,7 +229,7 @@ fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limit
         max_rows: most.map_or(usize::MAX, |most| most.rows),
         max_logits: most.map_or(usize::MAX, |most| most.wanted),
         prefix_cache: options.prefix_cache,
-        whole_prompts: false,
+        whole_prompts: config.encoder.is_some(),
     }
 }
 
@@ -244,7 +244,9 @@ fn largest_step(
     let kv_bytes = options.kv_bytes.map(|bytes| bytes / n_cards);
     let cache = kv_bytes.unwrap_or_else(|| shares.least());
     let mut least = 0;
-    for n_tokens in memory::step_tokens(options) {
+    // A text of an encoder is computed in one step.
+    let least_tokens = if config.encoder.is_some() { context } else { 0 };
+    for n_tokens in memory::step_tokens(options).filter(|n| *n >= least_tokens) {
         let most = memory::step_limits(config.into(), n_tokens, options.n_rows, context);
         least = model.runtime().step_bytes(most) + memory::SPARE;
         if least + cache <= free {

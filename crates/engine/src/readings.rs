@@ -30,14 +30,15 @@ impl Engine {
         self.loaded.vocabulary.as_ref().ok_or_else(|| llm::Error::Engine(reason.into()))
     }
 
-    /// The hidden states of an encoder for a text by its ids, an entry for each of `depths`: after so many layers,
-    /// 0 for the embeddings. Ids of special tokens are the caller's ([`super::tokenizer::Tokenizer::encode_spans`]).
+    /// The hidden states of an encoder for a text by its ids, an entry for each of `depths`: after so many
+    /// layers, 0 for the embeddings. Ids of special tokens are the caller's
+    /// ([`super::tokenizer::Tokenizer::encode_spans`]).
     ///
     /// Shape: `[depths][tokens, hidden]`.
     ///
     /// # Errors
-    /// A model that is no encoder, a depth that it does not have, and [`llm::Error::TooLong`] for a text of more
-    /// tokens than it has positions.
+    /// A model that is no encoder, a depth that it does not have, and [`llm::Error::TooLong`] for a text of
+    /// more tokens than it has positions.
     pub fn encode(&self, ids: Vec<u32>, depths: &[usize]) -> Result<Vec<Vec<f32>>, llm::Error> {
         let Facts { n_layers, encoder, sizes, .. } = &self.loaded.facts;
         let failed = |reason: String| Err(llm::Error::Engine(reason));

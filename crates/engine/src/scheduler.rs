@@ -200,14 +200,13 @@ impl Scheduler {
             self.copy_state(i, &mut batch);
             let sequence = &self.running[i];
             let pending = sequence.n_pending();
-            let is_cut = !sequence.is_answering() && pending > budget;
-            let n = match is_cut {
-                true if !self.limits.whole_prompts => budget,
-                true if !batch.chunks.is_empty() => 0,
-                _ => pending,
-            };
+            let n = if sequence.is_answering() { pending } else { pending.min(budget) };
             let n = n.min(rows).min(sequence.n_before_logits().saturating_add(logits));
             let n = n.min(sequence.n_before_snapshot());
+            // A whole prompt waits for a step in which it fits, or has one of its own.
+            let is_cut = self.limits.whole_prompts && n < pending;
+            let n =
+                if is_cut && batch.chunks.is_empty() { pending.min(rows) } else { n * usize::from(!is_cut) };
             budget = budget.saturating_sub(n);
             if n > 0 {
                 let chunk = chunk(sequence, n);

@@ -254,8 +254,8 @@ impl Config {
     /// Checks that the model has positions, or angles, for a context.
     ///
     /// # Errors
-    /// An encoder of fewer positions, and a rope whose angles change with the length of a text past [`Config::context`]; `path` is for the
-    /// message.
+    /// An encoder of fewer positions, and a rope whose angles change with the length of a text past
+    /// [`Config::context`]; `path` is for the message.
     pub fn check_context(&self, path: &str, context: usize) -> Result<(), Error> {
         if self.encoder.is_some() && context > self.context {
             let reason = format!("leaves {0} positions for a text; hint: `--context {0}`", self.context);

@@ -1,9 +1,11 @@
-//! Bidirectional encoders over any [`Backend`]: every token attends to all of its text, which one step computes.
-//! It has no logits and keeps no prefix.
+//! Bidirectional encoders over any [`Backend`]: every token attends to all of its text, which one step
+//! computes. It has no logits and keeps no prefix.
 
 use super::{
     Adapter, Config, Error, Model, Result, Weights,
-    backend::{Backend, Cut, HeadNorms, LayerNorm, Matrices, Pointwise, Recheck, Rows, Runtime, StepStatus},
+    backend::{
+        Backend, Cut, HeadNorms, LayerNorm, Matrices, Normed, Pointwise, Recheck, Rows, Runtime, StepStatus,
+    },
     config::{AttentionKind, EncoderConfig, LayerNorms},
     step::Step,
 };
@@ -51,8 +53,8 @@ impl<B: Backend> Encoder<B> {
     /// Loads a checkpoint onto a device.
     ///
     /// # Errors
-    /// A checkpoint of a decoder, tensors that are missing or of another shape than in the configuration, or no
-    /// memory on the device.
+    /// A checkpoint of a decoder, tensors that are missing or of another shape than in the configuration, or
+    /// no memory on the device.
     pub fn load(weights: &Weights, backend: B) -> Result<Self> {
         let config = weights.config().clone();
         let Some(encoder) = config.encoder else { return Err(Error::Step("the model is no encoder".into())) };
@@ -75,9 +77,10 @@ impl<B: Backend> Encoder<B> {
         })
     }
 
-    /// The operations of the current step: its first `n_layers` layers, with hidden states captured at `depths`.
-    fn operations(&mut self, places: &[u32], n_layers: usize, depths: &[u32]) -> Result<()> {
-        let (mut x, mut h) = self.embed(places)?; // [rows, hidden]
+    /// The operations of the current step: its first `n_layers` layers, with hidden states captured at
+    /// `depths`.
+    fn operations(&mut self, n_layers: usize, depths: &[u32]) -> Result<()> {
+        let (mut x, mut h) = self.embed()?; // [rows, hidden]
         for depth in 0..=n_layers {
             if let Some(idx) = depth.checked_sub(1) {
                 (x, h) = self.layer(idx, x, &h)?;
@@ -90,14 +93,14 @@ impl<B: Backend> Encoder<B> {
     }
 
     /// The sums of words, positions and types, normed behind or not; and the input of the first layer.
-    fn embed(&mut self, places: &[u32]) -> Result<(B::Stream, B::Input)> {
+    fn embed(&mut self) -> Result<(B::Stream, B::Input)> {
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
-        self.backend.add_rows(&mut x, &self.embed_positions, places)?;
-        if self.config.norms == LayerNorms::Behind {
-            return self.backend.layer_norm(&x, self.norm.weights());
-        }
-        let first = self.layers.first().map_or(&self.norm, |layer| &layer.norms[0]);
-        let (_, h) = self.backend.layer_norm(&x, first.weights())?;
+        self.backend.add_positions(&mut x, &self.embed_positions)?;
+        let (norm, to) = match self.config.norms {
+            LayerNorms::Behind => (&self.norm, Normed::StreamToo),
+            _ => (self.layers.first().map_or(&self.norm, |layer| &layer.norms[0]), Normed::InputAlone),
+        };
+        let h = self.backend.layer_norm(&mut x, norm.weights(), to)?;
         Ok((x, h))
     }
 
@@ -110,37 +113,32 @@ impl<B: Backend> Encoder<B> {
         let queries = backend.project(0, h, &layer.qkv, HeadNorms { q: None, k: None, v: None }, kind)?;
         let attended = backend.attend(0, queries, Rows::All, kind, None)?; // [rows, hidden]
         backend.accumulate(&mut x, &attended, &layer.o_proj)?;
-        let is_behind = self.config.norms == LayerNorms::Behind;
-        let h = if is_behind {
-            let (normed, h) = backend.layer_norm(&x, layer.norms[0].weights())?;
-            x = normed;
-            h
-        } else {
-            backend.layer_norm(&x, layer.norms[1].weights())?.1
+        let [first, second] = &layer.norms;
+        let next = self.layers.get(idx + 1).map(|next| &next.norms[0]);
+        // The norms of the sums behind attention and behind the feed-forward half.
+        let [(of_attention, to), (of_feed, to_next)] = match (self.config.norms, next) {
+            (LayerNorms::Behind, _) => [(first, Normed::StreamToo), (second, Normed::StreamToo)],
+            (_, Some(next)) => [(second, Normed::InputAlone), (next, Normed::InputAlone)],
+            (_, None) => [(second, Normed::InputAlone), (&self.norm, Normed::StreamToo)],
         };
+        let h = backend.layer_norm(&mut x, of_attention.weights(), to)?;
         let activated = backend.pointwise_product(&h, &layer.up_proj, Pointwise::Gelu)?; // [rows, intermediate]
         backend.accumulate(&mut x, &activated, &layer.down_proj)?;
-        let next = self.layers.get(idx + 1);
-        match next {
-            _ if is_behind => backend.layer_norm(&x, layer.norms[1].weights()),
-            Some(next) => {
-                let (_, h) = backend.layer_norm(&x, next.norms[0].weights())?;
-                Ok((x, h))
-            }
-            None => backend.layer_norm(&x, self.norm.weights()),
-        }
+        let h = backend.layer_norm(&mut x, of_feed.weights(), to_next)?;
+        Ok((x, h))
     }
 
-    /// The rows of the table of positions, for a step of whole texts. From then on every row has the position of
-    /// its text's last token, so that it attends to all of them.
-    fn places(&self, step: &mut Step) -> Result<Vec<u32>> {
+    /// Checks a step of whole texts, and gives every row the position of its text's last token, so that it
+    /// attends to all of them; the places have its own position.
+    fn spread(&self, step: &mut Step) -> Result<()> {
         if !step.wanted.is_empty() {
             return Err(Error::Step("an encoder has no logits".into()));
         }
         if let Some(id) = step.tokens.iter().find(|id| Some(**id) == self.padding) {
             return Err(Error::Step(format!("a text has the padding token {id}")));
         }
-        let places = step.positions.iter().map(|&position| position + self.first_position as u32).collect();
+        let first = self.first_position as u32;
+        step.places = step.positions.iter().map(|&position| position + first).collect();
         for rows in step.rows_of_sequences() {
             let last = (rows.len() as u32).saturating_sub(1);
             let positions = &mut step.positions[rows];
@@ -151,7 +149,7 @@ impl<B: Backend> Encoder<B> {
             }
             positions.fill(last);
         }
-        Ok(places)
+        Ok(())
     }
 }
 
@@ -229,10 +227,10 @@ impl<B: Backend> Model for Encoder<B> {
         {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
-        let places = self.places(&mut step)?;
+        self.spread(&mut step)?;
         let depths = if step.noted.is_empty() { Vec::new() } else { step.depths.clone() };
         if self.backend.begin(step)? == StepStatus::Execute {
-            self.operations(&places, n_layers, &depths)?;
+            self.operations(n_layers, &depths)?;
         }
         self.hidden_states = if depths.is_empty() { Vec::new() } else { self.backend.noted()? };
         Ok(())

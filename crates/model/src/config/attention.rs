@@ -145,8 +145,8 @@ impl Config {
         self.attention(self.kind_of(layer))
     }
 
-    /// Number of layers that have a place in the cache. An encoder computes a text in one step, so that all of
-    /// its layers share one.
+    /// Number of layers that have a place in the cache. An encoder computes a text in one step, so that all
+    /// of its layers share one.
     #[must_use]
     pub fn n_cached_layers(&self) -> usize {
         if self.encoder.is_some() { 1 } else { self.n_layers }

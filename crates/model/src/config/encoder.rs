@@ -1,15 +1,16 @@
-//! A bidirectional encoder (XLM-R, BERT): its differences from a decoder, and the names of its tensors outside of
-//! layers. It computes nothing.
+//! A bidirectional encoder (XLM-R, BERT): its differences from a decoder, and the names of its tensors
+//! outside of layers. It computes nothing.
 
-use super::LayerNorms;
+use super::norms::LayerNorms;
 
-/// An encoder's differences from a decoder: every token attends to all of its text, positions are learned, norms
-/// have biases, and the feed-forward half is `down(gelu(up x))` without a gate. [`LayerNorms::Behind`] is a norm
-/// behind each half and behind the embeddings, [`LayerNorms::Before`] one before each half and a last one.
+/// An encoder's differences from a decoder: every token attends to all of its text, positions are learned,
+/// norms have biases, and the feed-forward half is `down(gelu(up x))` without a gate. [`LayerNorms::Behind`]
+/// is a norm behind each half and behind the embeddings, [`LayerNorms::Before`] one before each half and a
+/// last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderConfig {
-    /// The row of the table of positions for a text's first token: in XLM-R the one behind that of the padding
-    /// token.
+    /// The row of the table of positions for a text's first token: in XLM-R the one behind that of the
+    /// padding token.
     pub first_position: usize,
     /// Rows of the table of token types; every token has the first type.
     pub n_types: usize,

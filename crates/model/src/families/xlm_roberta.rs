@@ -1,6 +1,6 @@
-//! Bidirectional encoders: XLM-R (and InfoXLM), XLM-R XL and XXL, and BERT (and multilingual E5). XL has its norms
-//! before each half and a last one, the others behind each half and behind the embeddings. A checkpoint's pooler
-//! and its heads for pretraining are not read.
+//! Bidirectional encoders: XLM-R (and InfoXLM), XLM-R XL and XXL, and BERT (and multilingual E5). XL has its
+//! norms before each half and a last one, the others behind each half and behind the embeddings. A
+//! checkpoint's pooler and its heads for pretraining are not read.
 
 use super::{Config, Error, Family, LayerNorms, hf};
 use crate::config::{Attention, EncoderConfig, Rope, Scaling};

