@@ -74,7 +74,7 @@ fn xcomet_judges_the_example_and_is_verified() {
     let (code, text) = said(small.tribunal(&["merge", "shard-1", "shard-2", "--out", "merged"]));
     assert_eq!(code, 0, "{text}");
     assert_eq!(small.read("out/verdicts.jsonl"), small.read("merged/verdicts.jsonl"));
-    for command in [&["show", "out"][..], &["report", "out", "--html", "page.html"]] {
+    for command in [&["show", "out"][..], &["report", "out", "--out", "page.html"]] {
         let (code, text) = said(small.tribunal(command));
         assert_eq!(code, 0, "{command:?}: {text}");
     }

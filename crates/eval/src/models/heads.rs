@@ -9,6 +9,7 @@ use crate::{
     error::{Error, Result},
     hub,
     judges::{NeededHead, comet, method::Output, registry::METHODS},
+    signature::Signature,
     spec::{JudgeSpec, ModelSpec, Spec},
 };
 
@@ -23,6 +24,14 @@ pub fn with_method(mut spec: Spec) -> Result<Spec> {
         comet::METHOD.name.clone_into(&mut spec.judge.method);
     }
     Ok(spec)
+}
+
+/// The method that [`with_method`] gave a recorded run, whose model may be elsewhere.
+pub fn restore_method(spec: &mut Spec, signature: &Signature) {
+    if spec.judge.method == JudgeSpec::default().method && signature.get("method") == Some(comet::METHOD.name)
+    {
+        comet::METHOD.name.clone_into(&mut spec.judge.method);
+    }
 }
 
 /// Checks that the models have the head that a judge needs. Models that are not here, or cannot be read, are
