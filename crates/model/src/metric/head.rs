@@ -78,7 +78,9 @@ impl FeedForward {
         for (i, layer) in self.layers.iter().enumerate() {
             let activation = if i + 1 < self.layers.len() { Some(self.activation) } else { self.last };
             x = layer.apply(&x);
-            x.iter_mut().for_each(|x| *x = activation.map_or(*x, |activation| activation.of(*x)));
+            for x in &mut x {
+                *x = activation.map_or(*x, |activation| activation.of(*x));
+            }
         }
         x.first().copied().unwrap_or(f64::NAN)
     }

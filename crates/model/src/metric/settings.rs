@@ -371,12 +371,12 @@ impl Class {
         };
         let product = |a: &[f64], b: &[f64]| pairs(a, b, |a, b| a * b);
         let difference = |a: &[f64], b: &[f64]| pairs(a, b, |a, b| (a - b).abs());
-        match embedded {
-            [s, t, r] => {
+        match (self, embedded) {
+            (Self::Regression, [s, t, r]) => {
                 [t.clone(), r.clone(), product(t, r), difference(t, r), product(t, s), difference(t, s)]
                     .concat()
             }
-            [s, t] => [t.clone(), s.clone(), product(t, s), difference(t, s)].concat(),
+            (Self::Referenceless, [s, t]) => [t.clone(), s.clone(), product(t, s), difference(t, s)].concat(),
             _ => embedded.concat(),
         }
     }
@@ -400,5 +400,47 @@ impl Activation {
             Self::Tanh => x.tanh(),
             Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        Settings::parse("hparams.yaml", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn settings_that_old_files_leave_out_are_those_of_the_class() {
+        let old = "nr_frozen_epochs: 0.3\nkeep_embeddings_frozen: True\nencoder_model: XLM-RoBERTa\n\
+                   pretrained_model: xlm-roberta-large\npool: avg\nlayer: mix\nhidden_sizes:\n- 2048\n- 1024\n\
+                   class_identifier: referenceless_regression_metric\nload_weights_from_checkpoint: null\n";
+        let read = settings(old);
+        let mix = Layers::Mix { transform: Transform::Softmax, is_normed: true };
+        assert_eq!((read.class, read.layers, read.pool), (Class::Referenceless, mix, Pool::Average));
+        assert_eq!((read.activation, read.last_activation), (Activation::Tanh, None));
+        assert!(!read.class.needs_reference() && read.word_tags.is_none());
+        let xcomet = settings("class_identifier: xcomet_metric\nencoder_model: XLM-RoBERTa-XL\n");
+        let mix = Layers::Mix { transform: Transform::Sparsemax, is_normed: false };
+        assert_eq!((xcomet.layers, xcomet.pool), (mix, Pool::First));
+        assert_eq!(xcomet.word_tags.map(|tags| (tags.layer, tags.labels.len())), Some((36, 3)));
+    }
+
+    #[test]
+    fn a_sentinel_reads_one_text() {
+        let read =
+            settings("class_identifier: sentinel_regression_metric\nsent_to_use: src\nshuffle: true\n");
+        assert_eq!(read.class.sequences(true), [[Field::Source]]);
+        assert_eq!((read.layers, read.pool), (Layers::Last, Pool::First));
+    }
+
+    #[test]
+    fn references_that_a_class_needs() {
+        let read = |segments: &str| {
+            settings(&format!("class_identifier: unified_metric\ninput_segments: {segments}\n"))
+        };
+        assert!(read("[mt, ref]").class.needs_reference());
+        assert!(!read("[mt, src, ref]").class.needs_reference());
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn read(text: &str) -> Result<Map<String, Value>, (usize, String)> {
             (Some(value @ Value::Null), Some(entry)) => *value = Value::Array(vec![scalar(entry.trim())]),
             // The lines of a longer value.
             (Some(value), _) if content.starts_with(' ') => {
-                *value = format!("{value} {}", content.trim()).into()
+                *value = format!("{value} {}", content.trim()).into();
             }
             _ => {
                 let (key, value) = content

@@ -79,8 +79,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         projections::mark_neighbours(&config, &mut index);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
-    let remarks = remark.into_iter().collect();
-    let path = paths[0].clone();
+    let (path, remarks) = (paths[0].clone(), remark.into_iter().collect());
     Ok(Weights { path, files: maps, index, config, metric: None, metadata, seed: None, remarks })
 }
 

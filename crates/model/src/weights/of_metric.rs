@@ -82,3 +82,42 @@ pub(super) fn encoder_config(metric: &Settings, tensors: &[Piece]) -> Result<Val
         "layer_norm_eps": 1e-5,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use safetensors::Dtype;
+
+    use super::*;
+    use crate::families;
+
+    #[test]
+    fn sizes_of_an_encoder_follow_from_its_tensors() {
+        let piece = |name: &str, shape: &[usize]| Piece {
+            name: format!("{ENCODER}{name}"),
+            file: 0,
+            start: 0,
+            end: 0,
+            dtype: Dtype::F32,
+            shape: shape.to_vec(),
+        };
+        let tensors = |hidden: usize| {
+            [
+                piece("embeddings.word_embeddings.weight", &[250_002, hidden]),
+                piece("embeddings.position_embeddings.weight", &[514, hidden]),
+                piece("embeddings.token_type_embeddings.weight", &[1, hidden]),
+                piece("encoder.layer.0.intermediate.dense.weight", &[4 * hidden, hidden]),
+                piece("encoder.layer.23.output.dense.weight", &[hidden, 4 * hidden]),
+            ]
+        };
+        let metric = Settings::parse("hparams.yaml", b"class_identifier: regression_metric\n").unwrap();
+        for (hidden, n_heads) in [(768, 12), (1024, 16), (2560, 32), (4096, 32)] {
+            let json = encoder_config(&metric, &tensors(hidden)).unwrap();
+            let config =
+                families::read_json("config.json", &json).unwrap_or_else(|error| panic!("{error}")).config;
+            assert_eq!((config.n_layers, config.n_heads, config.context), (24, n_heads, 512));
+            assert_eq!((config.hidden, config.intermediate, config.vocab), (hidden, 4 * hidden, 250_002));
+        }
+        let error = encoder_config(&metric, &tensors(384)).unwrap_err().to_string();
+        assert!(error.contains("put `config.json` of `xlm-roberta-large`"), "{error}");
+    }
+}

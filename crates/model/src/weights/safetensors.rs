@@ -38,12 +38,11 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     let config_path = path.join("config.json");
     let shards = shards(path, metric.as_ref())?;
     let derived = metric.as_ref().filter(|_| !config_path.exists());
-    let json = match derived {
-        Some(metric) => of_metric::encoder_config(metric, &tensors(&path.join(&shards[0]), 0)?.1)?,
-        None => {
-            let bytes = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(io(&config_path))?;
-            small_file::json(&config_path, &bytes)?
-        }
+    let json = if let Some(metric) = derived {
+        of_metric::encoder_config(metric, &tensors(&path.join(&shards[0]), 0)?.1)?
+    } else {
+        let bytes = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(io(&config_path))?;
+        small_file::json(&config_path, &bytes)?
     };
     let reading = families::read_json(&config_path.display().to_string(), &json)?;
     let (mut files, mut pieces, mut heads) = (Vec::new(), BTreeMap::new(), Vec::new());
