@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 92_960;
+const LINES: usize = 93_000;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];
