@@ -6,11 +6,17 @@
 //   ids     [n_rows]     in 0..vocab; any other id gives a row of NaN, so that it cannot pass for a token
 //   out     [n_rows, k]  f32
 //
+//   add_places:  x[r][c] += positions[places[r]][c]
+//
+//   positions  [n, k]       f32
+//   places     [n_rows]     in 0..n
+//   x          [n_rows, k]  f32
+//
 // Launch: block 256, grid (n_rows, ceil(k / 256)). One thread computes one value; a row reads nothing of another.
 // Moves per row: the table's row_bytes(k) and 4 k bytes out.
 //
-// Proved by kernels/tests/embed.cpp: every format against blocks.cuh read one value at a time on random blocks, and
-// ids outside of the table.
+// Proved by kernels/tests/embed.cpp: every format against blocks.cuh read one value at a time on random blocks, ids
+// outside of the table, and rows that are added.
 #include "blocks.cuh"
 
 namespace {
@@ -51,3 +57,12 @@ EMBED(q4_k, kQ4_K)
 EMBED(q5_k, kQ5_K)
 EMBED(q6_k, kQ6_K)
 EMBED(mxfp4, kMxfp4)
+
+extern "C" __global__ void __launch_bounds__(256)
+    add_places(const float* positions, const int* places, float* __restrict__ x, int n_rows, int k) {
+  await_earlier();
+  const int row = static_cast<int>(blockIdx.x), c = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (row >= n_rows || c >= k) return;
+  const size_t at = static_cast<size_t>(row) * k + c;
+  x[at] = __fadd_rn(x[at], positions[static_cast<size_t>(places[row]) * k + c]);
+}

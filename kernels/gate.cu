@@ -3,10 +3,11 @@
 //   out[r][c] = bf16(f(gate[r][c]) * up[r][c])
 //   silu: f(x) = x / (1 + e^-x)
 //   gelu: f(x) = x / (1 + e^-2u),  u = sqrt(2 / pi) (x + 0.044715 x^3): GELU's tanh approximation
+//   erf gelu:  out = bf16(x (1 + erf(x / sqrt 2)) / 2),  x = up
 //   xielu:     out = bf16(f(up) + beta up),  f(x) = positive x^2 above 0, negative (e^min(x, eps) - 1 - x) below
 //   clamped:   out = bf16((u + 1) g / (1 + e^(-alpha g))),  g = min(gate, limit), u = up cut at -limit and limit
 //
-//   gate_up  [rows, 2 n]  f32, each row its n gates, then its n ups; of xielu [rows, n], ups alone
+//   gate_up  [rows, 2 n]  f32, each row its n gates, then its n ups; of the last two [rows, n], ups alone
 //   out      [rows, n]    bf16
 //
 // Launch: block 256, grid (rows, ceil(n / 1024)): a thread takes four columns. gate_up 16-byte and out 8-byte aligned.
@@ -72,4 +73,9 @@ extern "C" __global__ void __launch_bounds__(256)
     xielu(const float* up, bf16* __restrict__ out, int rows, int n, float positive, float negative, float beta, float eps) {
   await_earlier();
   if (static_cast<int>(blockIdx.x) < rows) alone(Xielu{positive, negative, beta, eps}, up, out, n);
+}
+
+extern "C" __global__ void __launch_bounds__(256) gelu(const float* up, bf16* __restrict__ out, int rows, int n) {
+  await_earlier();
+  if (static_cast<int>(blockIdx.x) < rows) alone(Gelu(), up, out, n);
 }

@@ -23,18 +23,22 @@
 //   x         [rows, width]   f32: the first groups * cols values of each row; width and cols multiples of 4
 //   weight    [groups, cols]  f32
 //
+//   layer_norm:  out[r] = bf16(y), stream[r] = y,  y = rms(x[r] - mean(x[r])) * weight + bias
+//
+//   stream    [rows, cols]  f32 or null; may be x
+//
 // `residual_norm`, because CUDA's math library has a `norm` of its own.
 //
 // Launch: block 256, grid (rows), of group_norm (rows, groups); dynamic shared memory 4 * cols rounded up to 16 bytes (more
-// than 48 KiB only beyond 12,288 columns); none of normed_sum and group_norm. x, add, a, b, to and out 16-byte aligned. One block owns a row and reads nothing of another.
+// than 48 KiB only beyond 12,288 columns); none of the others. x, add, a, b, to and out 16-byte aligned. One block owns a row and reads nothing of another.
 // Sums have one order: thread t adds columns 4 t to 4 t + 3, then those 1024 further on; threads are added
 // by block_sum. Squares are fused with their sum; the other products and sums are rounded one by one.
 // Moves per row, for columns n: 4 n (x), with add 4 n + 4 n n_add more, with weight 2 n more; weights stay in the cache.
 //
 // Adding the slices of a split-K product here saves gemm_merge.cu's launch and its reading and writing of x.
 //
-// Proved by kernels/tests/norm.cpp: against f64 at odd shapes with each combination of arguments, centred and not, and of
-// groups; alone as in a batch.
+// Proved by kernels/tests/norm.cpp: against f64 at odd shapes with each combination of arguments, centred and not, of
+// groups and with a bias; alone as in a batch.
 #include "common.cuh"
 
 namespace {
@@ -225,4 +229,27 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   for (int c = first; c < cols; c += 4 * kThreads) squares = add_squares(squares, at(c));
   const float by = inverse_root(squares, cols, eps, scratch);
   for (int c = first; c < cols; c += 4 * kThreads) store(x, c, cols, scaled(at(c), by, load(weight, c, cols)));
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    layer_norm(const float* x, const float* weight, const float* bias, float* stream, bf16* __restrict__ out, int rows,
+               int cols, float eps) {
+  await_earlier();
+  __shared__ float scratch[32];
+  if (static_cast<int>(blockIdx.x) >= rows) return;
+  const size_t start = static_cast<size_t>(blockIdx.x) * cols;
+  x += start;
+  const int first = static_cast<int>(threadIdx.x) * 4;
+  float total = 0.0f;
+  for (int c = first; c < cols; c += 4 * kThreads) total = add_all(total, load(x, c, cols));
+  const float mean = __fdiv_rn(block_sum(total, scratch), static_cast<float>(cols));
+  const auto at = [&](int c) { return centred_at(load(x, c, cols), mean, c, cols); };
+  float squares = 0.0f;
+  for (int c = first; c < cols; c += 4 * kThreads) squares = add_squares(squares, at(c));
+  const float by = inverse_root(squares, cols, eps, scratch);
+  for (int c = first; c < cols; c += 4 * kThreads) {
+    const float4 normed = sum(scaled(at(c), by, load(weight, c, cols)), load(bias, c, cols));
+    store(out + start, c, cols, normed);
+    if (stream) store(stream + start, c, cols, normed);
+  }
 }

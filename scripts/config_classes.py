@@ -9,7 +9,7 @@ out.
 
 The table has, by `model_type`:
 
-  classes   the classes whose decoder the engine has: name, base of the rope, and every field with its default; `null`
+  classes   the classes whose decoder or encoder the engine has: name, base of the rope, and every field with its default; `null`
             where the default is that nothing is set
   wrappers  multimodal classes (not those of assistants, which draft for another model) that keep one of these decoders' settings under `text_config`: name, the `model_type` of
             `text_config` where the file does not say it, and the default of `tie_word_embeddings`; `null` where the
@@ -65,6 +65,7 @@ FAMILIES = [
     "cohere",
     "cohere2",
 ]
+ENCODERS = ["xlm-roberta", "xlm-roberta-xl", "bert"]
 
 
 def defaults(cls):
@@ -84,7 +85,9 @@ def finite(default):
 
 def rope(cls):
     """The rope of a class where the file has none, unless it is a plain one with the class's base."""
-    found = cls().rope_parameters
+    found = getattr(cls(), "rope_parameters", None)
+    if found is None:
+        return {}  # learned positions
     found = {key: value for key, value in found.items() if key != "type"}  # another name of `rope_type`
     if found == {"rope_type": "default", "rope_theta": cls.default_theta} or isinstance(cls.default_theta, dict):
         return {}
@@ -124,7 +127,7 @@ def main():
     table = {
         "made_by": "scripts/config_classes.py",
         "with": {"transformers": transformers.__version__},
-        "classes": {model_type: described(model_type) for model_type in FAMILIES},
+        "classes": {model_type: described(model_type) for model_type in FAMILIES + ENCODERS},
         "wrappers": wrappers(),
         "base": sorted(field.name for field in fields(PreTrainedConfig)),
         "generation": sorted(key for key in GenerationConfig().to_dict() if not key.startswith("_")),

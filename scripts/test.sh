@@ -83,7 +83,7 @@ TRIBUNAL_BINARY="$tribunal" TRIBUNAL_OUT="$quick/out" TRIBUNAL_MODEL=qwen2.5-cod
   scripts/quickstart.sh | tee "$quick/said" || [ $? = 1 ]
 grep -q '^system-b ' "$quick/said" || die "the quick start printed no systems"
 grep -q '^caution: ' "$quick/said" || die "the quick start printed no caution above the systems"
-for model in qwen2.5-coder-1.5b-instruct smollm2-135m-instruct gemma-3-270m; do
+for model in qwen2.5-coder-1.5b-instruct smollm2-135m-instruct gemma-3-270m multilingual-e5-small; do
   "$tribunal" models verify "$model" >/dev/null 2>&1 || "$tribunal" models pull --quiet "$model"
 done
 

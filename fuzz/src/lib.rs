@@ -356,6 +356,7 @@ impl Llm for Parrot {
                 text: text.clone(),
                 tokens: Vec::new(),
                 reading: None,
+                estimate: None,
                 is_chance: false,
                 usage: tribunal::llm::Usage::default(),
             })

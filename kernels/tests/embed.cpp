@@ -48,10 +48,23 @@ struct Check {
   }
 };
 
+void places_case(Tally& tally, int k) {
+  Random random{uint64_t(k)};
+  const std::vector<int> places = {2, 0, 6, 2};
+  const auto positions = random.numbers(size_t(7) * k), before = random.numbers(places.size() * k);
+  auto x = before;
+  host::launch(dim3(places.size(), (k + 255) / 256), dim3(256), 0,
+               [&] { add_places(positions.data(), places.data(), x.data(), int(places.size()), k); });
+  int wrong = 0;
+  for (size_t i = 0; i < x.size(); i++) wrong += x[i] != before[i] + positions[size_t(places[i / k]) * k + i % k];
+  tally.check(wrong == 0, std::to_string(wrong) + " of rows of " + std::to_string(k) + " that are added differ");
+}
+
 }  // namespace
 
 int main() {
   Tally tally{"embed"};
+  for (const int k : {1, 32, 300}) places_case(tally, k);
   for_each_format(Check{tally});
   return tally.end();
 }

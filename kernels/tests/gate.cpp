@@ -64,6 +64,20 @@ void xielu_case(Tally& tally, int rows, int n) {
   tally.check(widen(out[0]) != widen(out[0]), "xielu of NaN");
 }
 
+void gelu_case(Tally& tally, int rows, int n) {
+  Random random{uint64_t(n) * 5};
+  auto up = random.numbers(size_t(rows) * n);
+  for (size_t i = 0; i < up.size(); i += 7) up[i] *= 50;
+  up[0] = NAN;
+  std::vector<bf16> out(up.size(), nan_bf16());
+  host::launch(dim3(rows, (n + 1023) / 1024), dim3(256), 0, [&] { gelu(up.data(), out.data(), rows, n); });
+  double error = 0;
+  for (size_t i = 1; i < up.size(); i++)
+    error = std::max(error, roundings(widen(out[i]), 0.5 * up[i] * std::erfc(-up[i] / std::sqrt(2.0)), 1e-3));
+  tally.check(error <= 1.01, "erf gelu of " + std::to_string(n) + " columns is wrong by " + std::to_string(error) + " roundings");
+  tally.check(widen(out[0]) != widen(out[0]), "erf gelu of NaN");
+}
+
 }  // namespace
 
 int main() {
@@ -80,6 +94,9 @@ int main() {
   const auto out = run(gate_clamped_at_7, {inf, -1e30f, nan, 1, 100, inf, 1, 1, nan, -inf}, 1, 5);
   tally.check(std::fabs(widen(out[0]) - 56) < 0.2 && widen(out[1]) == 0 && std::fabs(widen(out[4]) + 42) < 0.2, "clamped at its ends");
   tally.check(widen(out[2]) != widen(out[2]) && widen(out[3]) != widen(out[3]), "clamped of NaN");
-  for (const int n : {1, 16, 30, 1023, 4864}) xielu_case(tally, 3, n);
+  for (const int n : {1, 16, 30, 1023, 4864}) {
+    xielu_case(tally, 3, n);
+    gelu_case(tally, 3, n);
+  }
   return tally.end();
 }

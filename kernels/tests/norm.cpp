@@ -1,4 +1,4 @@
-// norm.cu: against f64 with each combination of arguments, centred and of groups, a row alone as in a batch, odd and wide rows; sums of slices
+// norm.cu: against f64 with each combination of arguments, centred of groups and with a bias, a row alone as in a batch, odd and wide rows; sums of slices
 // against gemm_merge.cu, to the bit.
 #include "../gemm_merge.cu"
 #include "../norm.cu"
@@ -155,6 +155,39 @@ void group_case(Tally& tally, int rows, int groups, int cols, bool centred) {
   tally.check(same_bits(alone, std::vector<float>(x.end() - width, x.end())), name + ": a row alone differs");
 }
 
+// Norms with a bias, in place and to another stream or none; a row alone as in a batch.
+void bias_case(Tally& tally, int rows, int cols) {
+  Random random{uint64_t(cols) * 11};
+  const std::vector<float> x = random.numbers(size_t(rows) * cols), weight = random.numbers(cols), bias = random.numbers(cols);
+  std::vector<float> own = x, to(x.size()), alone(x.end() - cols, x.end());
+  std::vector<bf16> out(x.size(), nan_bf16()), input(x.size(), nan_bf16());
+  const auto launch = [&](const float* from, float* stream, bf16* to_input, int count) {
+    host::launch(dim3(count), dim3(256), 0,
+                 [&] { layer_norm(from, weight.data(), bias.data(), stream, to_input, count, cols, kEps); });
+  };
+  launch(x.data(), to.data(), out.data(), rows);
+  launch(own.data(), own.data(), input.data(), rows);
+  std::vector<bf16> last(cols, nan_bf16());
+  launch(alone.data(), nullptr, last.data(), 1);
+  double error = 0, out_error = 0;
+  for (int row = 0; row < rows; row++) {
+    const size_t at = size_t(row) * cols;
+    std::vector<double> v(x.begin() + at, x.begin() + at + cols);
+    centre(v.data(), cols);
+    const double by = inverse_root(v.data(), cols);
+    for (int c = 0; c < cols; c++) {
+      error = std::max(error, std::fabs(to[at + c] - (v[c] * by * weight[c] + bias[c])));
+      out_error = std::max(out_error, roundings(widen(out[at + c]), double(to[at + c]), 1e-3));
+    }
+  }
+  const std::string name = "a bias of " + std::to_string(cols) + " columns";
+  // A row of one value has no spread.
+  tally.check(cols == 1 || error < std::ldexp(1.0, -18), name + " is wrong by " + std::to_string(error));
+  tally.check(out_error <= 1, name + ": the input is not the stream rounded");
+  tally.check(same_bits(own, to) && same_bits(input, out), name + ": in place");
+  tally.check(same_bits(last, std::vector<bf16>(out.end() - cols, out.end())), name + ": a row alone differs");
+}
+
 }  // namespace
 
 int main() {
@@ -170,6 +203,7 @@ int main() {
     one_case(tally, 3, cols, true, true, true, 0.37f);
     one_case(tally, 3, cols, false, false, true, 1.62f);
     normed_sum_case(tally, 3, cols);
+    bias_case(tally, 3, cols);
     one_case(tally, 3, cols, true, false, true, 1, true);
     one_case(tally, 3, cols, false, false, false);
   }

@@ -134,8 +134,8 @@ def test_options_that_predict_does_not_have_are_named(judge):
 
 
 def test_an_unknown_method_fails_before_a_model_is_loaded():
-    with pytest.raises(tribunal.TribunalError, match="unknown method `comet`, which is a metric"):
-        tribunal.Judge("no-such-model", method="comet")
+    with pytest.raises(tribunal.TribunalError, match="unknown method `chrf`, which is a metric"):
+        tribunal.Judge("no-such-model", method="chrf")
 
 
 def test_what_is_not_given_is_the_command_lines_default(monkeypatch):

@@ -152,7 +152,14 @@ fn read_json(path: &Path) -> Result<Value> {
 impl Args {
     /// Returns true if the model scores the chat instead of answering it.
     fn check_head(&self) -> Result<bool> {
-        let is_scored = matches!(heads::head(&self.model.model), Some(Head::Scores(_)));
+        let head = heads::head(&self.model.model);
+        if let Some(Head::Metric(_)) = head {
+            let model = &self.model.model;
+            bail!(
+                "`{model}` is a metric and answers no question\nhint: `tribunal score --method comet` judges by it"
+            );
+        }
+        let is_scored = matches!(head, Some(Head::Scores(_)));
         let options = [("continuation", self.continuation.is_some()), ("form", self.form.is_some())];
         if let Some((option, _)) = options.iter().find(|(_, is_set)| is_scored && *is_set) {
             bail!(

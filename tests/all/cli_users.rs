@@ -66,8 +66,8 @@ fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
             "hint: `--method rubric-mqm:reference=on`, or leave `-r` out",
         ),
         (
-            &["--method", "comet"],
-            "unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`",
+            &["--method", "chrf"],
+            "unknown method `chrf`, which is a metric, not a judge; for a score like MQM use `probe`",
         ),
         (&["--method", "fsp:shots=5"], "option `shots` of `fsp` cannot be `5`\nhint: it can be 3 or 0"),
         (&["--kv-cache", "2"], "`2` would be 2 bytes; write `2GiB` or `2MiB`"),

@@ -1,6 +1,7 @@
 //! Test doubles of the program's tests, beside those shared with other crates.
 
 mod gguf;
+mod metric;
 mod noise;
 mod program;
 mod random_answer;
@@ -17,6 +18,7 @@ pub use tribunal_testing::*;
 
 pub use self::{
     gguf::{gguf, gguf_of_heads},
+    metric::write_metric,
     noise::{Babble, Collector, Noise, Scores, Within, tiny, tiny_engine},
     program::{program, program_with},
     random_answer::random_answer,

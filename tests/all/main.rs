@@ -35,6 +35,7 @@ mod meta_fsp;
 mod meta_ment;
 mod meta_standards;
 mod meta_wmt26;
+mod metrics;
 mod no_signal;
 mod papers;
 mod probe;

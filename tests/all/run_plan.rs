@@ -225,9 +225,9 @@ fn what_is_expected_lies_between_least_and_most() {
         };
         Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name))
     };
-    // Others read fits or score heads.
-    let methods =
-        registry::METHODS.iter().filter(|method| !matches!(method.output, Output::States | Output::Head));
+    // Others read fits, score heads or metrics.
+    let others = [Output::States, Output::Head, Output::Estimate];
+    let methods = registry::METHODS.iter().filter(|method| !others.contains(&method.output));
     for method in methods {
         for preset in method.presets.iter().copied() {
             let settings = Settings {

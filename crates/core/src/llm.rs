@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 mod cancellation;
 mod chance;
+mod estimate;
 mod layout;
 mod linear_probe;
 mod prefixes;
@@ -15,6 +16,7 @@ mod written;
 
 pub use cancellation::CancellationToken;
 pub use chance::is_chance;
+pub use estimate::{Estimate, EstimatedSpan, MetricTexts};
 pub use layout::Layout;
 pub use linear_probe::{LinearProbe, Reading, States};
 pub use prefixes::PrefixTracker;
@@ -60,6 +62,14 @@ pub trait Llm: Sync + Send {
     /// The errors of [`Llm::ask`]; [`Error::Engine`] when the model has no score head.
     fn score(&self, _chat: &Chat) -> Result<Scored, Error> {
         Err(Error::Engine("this model has no score head".into()))
+    }
+
+    /// The estimate of a metric that was trained on human scores (COMET).
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when the model is no metric, or needs a text that is missing.
+    fn estimate(&self, _texts: &MetricTexts<'_>) -> Result<Estimate, Error> {
+        Err(Error::Engine("this model is no metric".into()))
     }
 
     /// Returns true if the model can reason before an answer ([`Chat::thought`]): if its chat template marks
@@ -415,13 +425,16 @@ impl Usage {
 }
 
 /// A given continuation with the log-probability of each of its tokens.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Scored {
     pub text: String,
     pub tokens: Vec<Token>,
     /// The values of a linear probe, if one was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
+    /// The estimate of a metric, in place of a continuation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// True if its log-probability carries no signal of the model: see [`is_chance`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_chance: bool,

@@ -2,19 +2,25 @@
 
 use super::{
     Isa,
-    lanes::{Lanes, WIDTH, exp, sigmoid},
+    lanes::{Lanes, WIDTH, exp, polynomial, sigmoid},
     on_isa,
 };
-use tribunal_model::{backend::Xielu, config::Activation};
+use tribunal_model::{
+    backend::{Pointwise, Xielu},
+    config::Activation,
+};
 
 /// `x = silu(x)`.
 pub fn silu(isa: Isa, x: &mut [f32]) {
     alone(isa, Silu, x);
 }
 
-/// `x = xielu(x)`.
-pub fn xielu(isa: Isa, x: &mut [f32], function: Xielu) {
-    alone(isa, function, x);
+/// `x = function(x)`.
+pub fn pointwise(function: Pointwise, isa: Isa, x: &mut [f32]) {
+    match function {
+        Pointwise::Xielu(xielu) => alone(isa, xielu, x),
+        Pointwise::Gelu => alone(isa, Gelu, x),
+    }
 }
 
 /// `gate = silu(gate) * up`.
@@ -78,6 +84,8 @@ struct Logistic;
 #[derive(Clone, Copy)]
 struct GeluTanh;
 #[derive(Clone, Copy)]
+struct Gelu;
+#[derive(Clone, Copy)]
 struct ClampedSilu {
     alpha: f32,
     limit: f32,
@@ -103,6 +111,29 @@ impl Gate for GeluTanh {
     fn apply<L: Lanes>(self, gate: L, up: L) -> L {
         let cubic = gate.mul(gate).mul(gate).mul_add(L::splat(0.044_715), gate);
         gate.mul(sigmoid(cubic.mul(L::splat(1.595_769)))).mul(up)
+    }
+}
+
+impl Gate for Gelu {
+    /// The part of x that is kept is the normal distribution's below x: for x above 0 all but the tail `q`
+    /// above it, else the tail below it. `q = t p(t) e^(-x^2 / 2)` with `t = 1 / (1 + 0.36 |x|)`; `p` is
+    /// fitted, with a relative error under 1e-6.
+    #[inline(always)]
+    fn apply<L: Lanes>(self, x: L, _up: L) -> L {
+        const P: [f32; 7] = [
+            0.047_057_834,
+            -0.179_769_02,
+            0.180_958_43,
+            0.026_547_344,
+            0.139_719_64,
+            0.141_772_43,
+            0.143_713_04,
+        ];
+        let zero = L::splat(0.0);
+        let size = x.max(zero.sub(x));
+        let t = L::splat(1.0).div(size.mul_add(L::splat(0.36), L::splat(1.0)));
+        let tail = polynomial(t, P).mul(t).mul(exp(x.mul(x).mul(L::splat(-0.5))));
+        zero.max(x).sub(size.mul(tail))
     }
 }
 

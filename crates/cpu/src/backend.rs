@@ -13,15 +13,17 @@ use super::{
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
-    routing, sampler, softmax,
+    routing,
+    rows::{Floats, Queries, RowOrder},
+    sampler, softmax,
     states::States,
 };
 use tribunal_model::{
     Config, Error, KvType, Result, Weights,
     angles::Angles,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
-        StepStatus, Xielu,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices, Normed,
+        Pointwise, Rows, Runtime, StepStatus,
     },
     config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -52,38 +54,6 @@ pub struct Cpu {
     logits: Vec<f32>,
     /// Shape: `[notes][noted, hidden]`.
     noted: Vec<Vec<f32>>,
-}
-
-/// Rows of the step, in the order for attention.
-#[derive(Default)]
-struct RowOrder {
-    rows: Vec<u32>,
-    order: Vec<u32>,
-}
-
-/// Queries, and the gate of the values that they attend to.
-///
-/// Shape: `[rows, heads head_dim]`, each.
-pub struct Queries {
-    values: Floats,
-    gate: Option<Floats>,
-}
-
-/// Rows of floats, side by side.
-pub struct Floats {
-    values: Vec<f32>,
-    width: usize,
-}
-
-impl Floats {
-    fn n_rows(&self) -> usize {
-        self.values.len() / self.width
-    }
-
-    fn take(&self, rows: &[u32]) -> Self {
-        let row = |&row: &u32| &self.values[row as usize * self.width..][..self.width];
-        Self { values: rows.iter().flat_map(row).copied().collect(), width: self.width }
-    }
 }
 
 impl Cpu {
@@ -272,6 +242,28 @@ impl Backend for Cpu {
         Ok(Floats { values, width: self.config.hidden })
     }
 
+    fn add_positions(&mut self, x: &mut Self::Stream, table: &Self::Vector) -> Result<()> {
+        for (sums, &place) in x.values.chunks_exact_mut(x.width).zip(&self.step.places) {
+            let more = &table[place as usize * x.width..][..x.width];
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        Ok(())
+    }
+
+    fn layer_norm(
+        &mut self,
+        x: &mut Self::Stream,
+        LayerNorm { weight, bias }: LayerNorm<'_, Self::Vector>,
+        to: Normed,
+    ) -> Result<Self::Input> {
+        let mut values = x.values.clone();
+        self.centred_norm(weight).with_bias(&mut values, bias);
+        if to == Normed::StreamToo {
+            x.values.copy_from_slice(&values);
+        }
+        Ok(Floats { values, width: x.width })
+    }
+
     fn norm(&mut self, x: &Self::Stream, weight: Option<&Self::Vector>) -> Result<Self::Input> {
         let mut values = x.values.clone();
         if let Some(weight) = weight {
@@ -441,10 +433,15 @@ impl Backend for Cpu {
         Ok(gate)
     }
 
-    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
+    fn pointwise_product(
+        &mut self,
+        x: &Self::Input,
+        up: &Self::Linear,
+        function: Pointwise,
+    ) -> Result<Self::Input> {
         let mut up = self.product(x, up)?.pop().unwrap_or(Floats { values: Vec::new(), width: 1 });
         let (n, isa) = (up.width, self.compute.tier);
-        up.values.par_chunks_mut(n).for_each(|row| activate::xielu(isa, row, xielu));
+        up.values.par_chunks_mut(n).for_each(|row| activate::pointwise(function, isa, row));
         Ok(up)
     }
 

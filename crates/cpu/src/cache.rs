@@ -45,7 +45,7 @@ impl Cache {
             let keys = attention.kv_width();
             [keys * BLOCK, (attention.cached() - keys) * BLOCK]
         };
-        let blocks: Vec<[usize; 2]> = (0..config.n_layers).map(block).collect();
+        let blocks: Vec<[usize; 2]> = (0..config.n_cached_layers()).map(block).collect();
         match kv {
             KvType::Bf16 => {
                 Self::Bf16(Halves::new(blocks, |block| vec![0_u16; n_blocks * block].reinterpret_into()))

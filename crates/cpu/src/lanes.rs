@@ -269,7 +269,7 @@ impl Stored for bf16 {
 /// A polynomial by Horner's rule, the highest coefficient first. The loop has an explicit counter: with an
 /// array's own iterator it stays a loop in the machine code.
 #[inline(always)]
-fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
+pub fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
     let mut sum = L::splat(coefficients[0]);
     let mut i = 1;
     while i < N {

@@ -38,6 +38,7 @@ mod linear;
 mod norm;
 mod rotary;
 mod routing;
+mod rows;
 pub mod sampler;
 
 mod ahead;

@@ -6,6 +6,7 @@ use super::{
     Activations, Format, Input, Isa, Packed,
     adapter::{Narrow, Sums},
     coding, gemm,
+    layout::BLOCK,
 };
 use tribunal_model::{
     Error, Weights,
@@ -19,7 +20,8 @@ use tribunal_model::{
 pub struct Compute {
     pub tier: Isa,
     pub activations: Activations,
-    /// The float format to which weights stored as other floats are converted.
+    /// The format to which weights stored as floats are converted: other floats, or `Q8_0` where their rows
+    /// are whole blocks.
     pub floats: Option<Format>,
 }
 
@@ -153,6 +155,8 @@ pub(super) fn packed(
 }
 
 /// A tensor's format and bytes, with floats converted to their format in memory.
+///
+/// Shape: that of the tensor, its rows last.
 pub(super) fn encoded<'a>(
     weights: &'a Weights,
     name: &str,
@@ -161,17 +165,28 @@ pub(super) fn encoded<'a>(
 ) -> Result<(Format, Cow<'a, [u8]>), Error> {
     let stored = weights.get(name, &shape)?;
     let format = stored.dtype;
-    Ok(match (floats, weights::floats(stored.dtype, &stored.bytes)) {
+    let is_whole = |format: &Format| shape.last().is_some_and(|k| k.is_multiple_of(format.block()));
+    Ok(match (floats.filter(is_whole), weights::floats(stored.dtype, &stored.bytes)) {
         (Some(wanted), Some(values)) if wanted != format => (wanted, encode(wanted, &values).into()),
         _ => (format, stored.bytes),
     })
 }
 
-/// Little-endian bytes of values in a float format.
+/// Values in a format: little-endian floats, or blocks of `Q8_0`.
 pub(super) fn encode(format: Format, values: &[f32]) -> Vec<u8> {
     match format {
         Format::Bf16 => values.iter().flat_map(|&x| half::bf16::from_f32(x).to_le_bytes()).collect(),
         Format::F16 => values.iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect(),
+        Format::Q8_0 => values.chunks_exact(BLOCK).flat_map(eight_bits).collect(),
         _ => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
     }
+}
+
+/// A block of `Q8_0`: the scale, with which the largest value becomes 127 or -127, and the rounded values.
+fn eight_bits(values: &[f32]) -> Vec<u8> {
+    let largest = values.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
+    let scale = largest / 127.0;
+    let by = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+    let codes = values.iter().map(|x| (x * by).round() as i8 as u8);
+    half::f16::from_f32(scale).to_le_bytes().into_iter().chain(codes).collect()
 }

@@ -40,6 +40,19 @@ impl Norm<'_> {
     }
 }
 
+impl Norm<'_> {
+    /// Norms of whole rows, with a bias added.
+    ///
+    /// Shape: `x` `[rows, cols]`, weight and bias `[cols]`.
+    pub(super) fn with_bias(self, x: &mut [f32], bias: &[f32]) {
+        let (Self { isa, .. }, cols) = (self, bias.len());
+        self.groups(x, cols);
+        x.par_chunks_mut(cols)
+            .with_min_len(MIN_ELEMENTS.div_ceil(cols))
+            .for_each(|row| on_isa!(isa, added<>(row: &mut [f32], bias: &[f32])));
+    }
+}
+
 /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
 ///
 /// Shape: `x` and the result `[rows, weight.len()]`.

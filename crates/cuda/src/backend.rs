@@ -51,8 +51,8 @@ use super::{
 use tribunal_model::{
     Config, Result, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
-        Xielu,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices, Normed,
+        Pointwise, Rows, StepStatus,
     },
     config::{self, Attention, AttentionKind},
     step::Step,
@@ -397,8 +397,26 @@ impl Backend for Cuda {
         Ok(self.gated_of(x, gate_up, self.config.intermediate)?)
     }
 
-    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
-        Ok(self.xielu_of(x, up, xielu)?)
+    fn pointwise_product(
+        &mut self,
+        x: &Self::Input,
+        up: &Self::Linear,
+        function: Pointwise,
+    ) -> Result<Self::Input> {
+        Ok(self.pointwise_of(x, up, function)?)
+    }
+
+    fn add_positions(&mut self, x: &mut Self::Stream, table: &Self::Vector) -> Result<()> {
+        Ok(self.add_rows_at_places(x, table)?)
+    }
+
+    fn layer_norm(
+        &mut self,
+        x: &mut Self::Stream,
+        norm: LayerNorm<'_, Self::Vector>,
+        to: Normed,
+    ) -> Result<Self::Input> {
+        Ok(self.norm_with_bias(x, norm, to)?)
     }
 
     fn add_experts(

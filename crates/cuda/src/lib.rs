@@ -49,7 +49,7 @@ pub mod quant_layout;
 pub mod tiles;
 pub mod work_tiles;
 
-use tribunal_model::{Decoder, Model, Result, Weights};
+use tribunal_model::{Decoder, Encoder, Model, Result, Weights};
 
 /// True if this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");
@@ -62,7 +62,11 @@ pub const RECORDED_ROWS: usize = 256;
 /// # Errors
 /// Tensors that are missing or have no product on a GPU, or too little memory.
 pub fn load(gpu: &Gpu, weights: &Weights) -> Result<Box<dyn Model>> {
-    Ok(Box::new(Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
+    let cuda = backend::Cuda::new(gpu, weights.config())?;
+    if weights.config().encoder.is_some() {
+        return Ok(Box::new(Encoder::load(weights, cuda)?));
+    }
+    Ok(Box::new(Decoder::load(weights, cuda)?))
 }
 
 /// Loads a checkpoint's weights onto several GPUs, each its shard.

@@ -106,6 +106,8 @@ pub(super) struct Plan {
     pub state_copies: Vec<(u32, u32)>,
     pub tokens: At,
     pub positions: At,
+    /// Rows of an encoder's table of positions.
+    pub places: At,
     pub slots: At,
     /// Factors on each row's queries, as bits of f32; `None` where the model has none.
     pub growth: Option<At>,
@@ -198,6 +200,7 @@ impl Plan {
             state_copies: step.state_copies.clone(),
             tokens: n.push_padded(step.tokens.iter().copied(), rows, 0),
             positions: n.push_padded(step.positions.iter().copied(), rows, 0),
+            places: n.push(step.places.iter().copied()),
             slots: n.push_padded(step.slots.iter().copied(), rows, NOT_STORED),
             growth: config.query_growth.map(|growth| {
                 let factors = step.positions.iter().map(|&position| growth.at(position).to_bits());

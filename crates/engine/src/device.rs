@@ -3,7 +3,7 @@
 
 use tribunal_cpu::{Compute, Cpu};
 use tribunal_cuda::{self as cuda, Gpu, Group, KernelSet};
-use tribunal_model::{self as model, Config, Decoder, Model, Weights};
+use tribunal_model::{self as model, Config, Decoder, Encoder, Model, Weights};
 
 /// An opened device.
 #[derive(Clone, Debug, Default)]
@@ -199,7 +199,13 @@ impl Device {
     /// that is not supported on GPUs.
     pub fn load(&self, weights: &Weights, compute: Compute) -> Result<Box<dyn Model>, model::Error> {
         match self {
-            Self::Cpu => Ok(Box::new(Decoder::load(weights, Cpu::new(weights.config(), compute))?)),
+            Self::Cpu => {
+                let cpu = Cpu::new(weights.config(), compute);
+                if weights.config().encoder.is_some() {
+                    return Ok(Box::new(Encoder::load(weights, cpu)?));
+                }
+                Ok(Box::new(Decoder::load(weights, cpu)?))
+            }
             Self::Cuda(gpu) => weights.check_gpu().and_then(|()| cuda::load(gpu, weights)),
             Self::Group(group) => weights.check_gpu().and_then(|()| cuda::load_on_group(group, weights)),
         }

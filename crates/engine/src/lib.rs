@@ -11,6 +11,7 @@ pub mod branches;
 pub mod chat;
 pub mod device;
 pub mod draft;
+mod estimate;
 pub mod generate;
 pub mod grammar;
 mod lookahead;
@@ -41,20 +42,24 @@ use std::{
 use crate::{
     files::Stamp,
     llm::{
-        CancellationToken, Chat, Confirmed, Counter, Finish, LinearProbe, Llm, Reply, ResponseFormat,
-        Sampling, Scored, States, Token, Usage,
+        CancellationToken, Chat, Confirmed, Counter, Estimate, Finish, LinearProbe, Llm, MetricTexts, Reply,
+        ResponseFormat, Sampling, Scored, States, Token, Usage,
     },
     signature::Signature,
 };
 
 use tribunal_core::{files, jinja, llm, panics, signature};
 use tribunal_cuda as cuda;
-use tribunal_model::{self as model, BLOCK, Weights, score_head::Head};
+use tribunal_model::{self as model, BLOCK, Weights, metric::Metric, score_head::Head};
 
 /// Types of the fields of [`Options`].
 pub use device::{Device, Error as DeviceError};
 pub use tribunal_cpu::{Activations, Compute, Isa, baseline::missing, cores::n_threads, heap::keep_freed};
-pub use tribunal_model::{Adapter, KvType, adapter, config::ScoreHead, weights::Format};
+pub use tribunal_model::{
+    Adapter, KvType, adapter,
+    config::{EncoderConfig, ScoreHead},
+    weights::Format,
+};
 
 pub use memory::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Sizes, free_on_gpu};
 
@@ -197,9 +202,12 @@ struct Loaded {
     workers: Workers,
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
-    vocabulary: Vocabulary,
+    /// `None` of an encoder.
+    vocabulary: Option<Vocabulary>,
     /// `None` of a language model.
     head: Option<Head>,
+    /// The head of a metric; `None` of other models.
+    metric: Option<Metric>,
     facts: Facts,
     n_adapters: usize,
 }
@@ -215,6 +223,8 @@ pub struct Facts {
     pub n_layers: usize,
     /// The head of a model that scores chats and answers none.
     pub score_head: Option<ScoreHead>,
+    /// Of an encoder, which gives hidden states and answers nothing.
+    pub encoder: Option<EncoderConfig>,
     /// [`Weights::only_on_cpu`] of its weights.
     pub only_on_cpu: Option<String>,
     pub weight_bytes: usize,
@@ -281,7 +291,7 @@ impl Engine {
     /// # Errors
     /// [`llm::Error::Form`] when it cannot be compiled.
     pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<grammar::Grammar>, llm::Error> {
-        self.loaded.vocabulary.grammar(form)
+        self.vocabulary()?.grammar(form)
     }
 
     /// The prompt ids of a chat.
@@ -311,7 +321,8 @@ impl Engine {
 
     /// Returns true if these tokens are at chance level ([`llm::is_chance`]).
     fn is_chance(&self, tokens: &[Token]) -> bool {
-        llm::is_chance(tokens, self.loaded.vocabulary.n_logits(), self.loaded.tokenizer.stops())
+        let n_logits = self.loaded.vocabulary.as_ref().map_or(0, Vocabulary::n_logits);
+        llm::is_chance(tokens, n_logits, self.loaded.tokenizer.stops())
     }
 
     /// Checks that prompt and answer fit the context.
@@ -364,7 +375,7 @@ impl Llm for Engine {
         self.check_answers()?;
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
-        let grammar = self.loaded.vocabulary.grammar(form)?;
+        let grammar = self.grammar(form)?;
         if sampling.max_tokens == 0 {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
         }
@@ -423,7 +434,7 @@ impl Llm for Engine {
             let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };
             let tokens: Vec<Token> = places.iter().map(token).collect();
             let is_chance = self.is_chance(&tokens);
-            Scored { text: text.clone(), tokens, reading: None, is_chance, usage }
+            Scored { text: text.clone(), tokens, reading: None, estimate: None, is_chance, usage }
         };
         Ok(continuations.iter().zip(places).map(scored).collect())
     }
@@ -432,7 +443,7 @@ impl Llm for Engine {
         let states = self.states(chat, text, &probe.depths)?;
         let reading = Some(states.apply(probe));
         let (text, tokens) = (text.to_owned(), Vec::new());
-        Ok(Scored { text, tokens, reading, is_chance: false, usage: states.usage })
+        Ok(Scored { text, tokens, reading, estimate: None, is_chance: false, usage: states.usage })
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
@@ -441,6 +452,10 @@ impl Llm for Engine {
 
     fn score(&self, chat: &Chat) -> Result<Scored, llm::Error> {
         self.head_outputs(chat)
+    }
+
+    fn estimate(&self, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+        self.estimate_of(texts)
     }
 
     fn counter(&self) -> Option<&dyn Counter> {
@@ -454,10 +469,13 @@ impl Llm for Engine {
 
 impl Counter for Engine {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        Ok(self.prompt_ids(chat)?.len())
+        self.metric_tokens(chat).unwrap_or_else(|| Ok(self.prompt_ids(chat)?.len()))
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
+        if self.loaded.metric.is_some() {
+            return Ok(None);
+        }
         Self::prompt_ids(self, chat).map(Some)
     }
 

@@ -8,7 +8,8 @@ use crate::{
     cuda,
     device::Device,
     model::{
-        self, Adapter, BLOCK, Config, Model, StepLimits, Weights, gguf,
+        self, Adapter, BLOCK, Config, KvType, Model, StepLimits, Weights, gguf,
+        metric::Metric,
         score_head::Head,
         small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
     },
@@ -46,6 +47,9 @@ pub fn over(
     options: &Options,
 ) -> Result<Engine, Error> {
     let config = weights.config();
+    let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
+    let is_encoder = config.encoder.is_some();
+    let options = &if is_encoder { of_encoder(options, context) } else { options.clone() };
     let text = |reason: String| Error::Text { path: weights.path().display().to_string(), reason };
     let tokenizer = tokenizer.with_stop_ids(&config.stop_ids);
     let stops = added_stops(&tokenizer, &options.stop_tokens);
@@ -55,11 +59,10 @@ pub fn over(
     let template = template.map_err(refused)?;
     let chat_options = chat::variables(source.unwrap_or_default(), &options.chat_options);
     let mut template = template.map(|t| t.with_options(&chat_options));
-    let head = Head::load(weights)?;
+    let (head, metric) = (Head::load(weights)?, Metric::load(weights)?);
     if head.is_some() {
         template = template.map(ChatTemplate::for_whole_chats);
     }
-    let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     config.check_context(&weights.path().display().to_string(), context)?;
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
@@ -76,6 +79,7 @@ pub fn over(
         context,
         n_layers: config.n_layers,
         score_head: config.score_head,
+        encoder: config.encoder,
         only_on_cpu: weights.only_on_cpu(),
         weight_bytes: weights.n_bytes(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
@@ -84,10 +88,19 @@ pub fn over(
         remarks: weights.remarks().iter().cloned().chain(remark).collect(),
     };
     let workers = Workers::start(models, prefixes.as_ref(), options)?;
-    let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
+    let vocabulary = (!is_encoder).then(|| Vocabulary::new(&tokenizer, config.vocab)).transpose();
+    let vocabulary = vocabulary.map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
-    let loaded = Loaded { workers, tokenizer, template, vocabulary, head, facts, n_adapters };
+    let loaded = Loaded { workers, tokenizer, template, vocabulary, head, metric, facts, n_adapters };
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
+}
+
+/// The options of an encoder: keys and values are those of the text that a step computes, so that none is
+/// cached or drafted, and they are f32 on a CPU.
+fn of_encoder(options: &Options, context: usize) -> Options {
+    let kv = if options.device.is_cpu() { KvType::F32 } else { options.kv };
+    let step_tokens = options.step_tokens.max(context);
+    Options { kv, step_tokens, prefix_cache: false, saved_prefixes: None, drafts: false, ..options.clone() }
 }
 
 /// Reads an adapter and checks it against the model before weights are read.
@@ -126,7 +139,7 @@ fn ready(
         room.reserve(&mut *model, options)?;
         // The rows of a mixture of experts are divided among many weights.
         let n_beside_answers = if config.experts.is_some() { usize::MAX } else { BESIDE_ANSWERS };
-        let limits = Limits { n_beside_answers, ..limits(options, options.step_tokens, None) };
+        let limits = Limits { n_beside_answers, ..limits(config, options, options.step_tokens, None) };
         let Room { n_blocks, n_slots } = room;
         return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
@@ -149,7 +162,7 @@ fn ready(
     model.runtime_mut().prepare(most)?;
     let room = cache(&mut *model, shares, free()?, options)?;
     let (kv_bytes, Room { n_blocks, n_slots }) = (room.bytes(shares), room);
-    Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
+    Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(config, options, n_tokens, Some(most)) })
 }
 
 /// The files of saved prefixes, if the options enable them.
@@ -208,7 +221,7 @@ impl Room {
 /// steps of 64, 208 in steps of 512 (the 1.5B on two cores of an EPYC, Zen 4, AVX-512).
 const BESIDE_ANSWERS: usize = 64;
 
-fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
+fn limits(config: &Config, options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
     Limits {
         n_rows: options.n_rows.max(1),
         n_tokens: n_tokens.max(1),
@@ -216,6 +229,7 @@ fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limit
         max_rows: most.map_or(usize::MAX, |most| most.rows),
         max_logits: most.map_or(usize::MAX, |most| most.wanted),
         prefix_cache: options.prefix_cache,
+        whole_prompts: config.encoder.is_some(),
     }
 }
 
@@ -230,7 +244,9 @@ fn largest_step(
     let kv_bytes = options.kv_bytes.map(|bytes| bytes / n_cards);
     let cache = kv_bytes.unwrap_or_else(|| shares.least());
     let mut least = 0;
-    for n_tokens in memory::step_tokens(options) {
+    // A text of an encoder is computed in one step.
+    let least_tokens = if config.encoder.is_some() { context } else { 0 };
+    for n_tokens in memory::step_tokens(options).filter(|n| *n >= least_tokens) {
         let most = memory::step_limits(config.into(), n_tokens, options.n_rows, context);
         least = model.runtime().step_bytes(most) + memory::SPARE;
         if least + cache <= free {
@@ -309,9 +325,18 @@ fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room, Erro
 fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<Tokenizer, String> {
     let tokenizer = if let Some(metadata) = weights.metadata() {
         Tokenizer::from_gguf(&vocabulary(metadata)?, template)
+    } else if let Some(vocabulary) = weights.unigram() {
+        Tokenizer::from_unigram(vocabulary.map_err(|e| e.to_string())?)
     } else {
         let json = small_file::read(&path.join("tokenizer.json"), MAX_TOKENIZER_BYTES).map_err(|e| {
-            format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
+            let hint = match weights.metric() {
+                // Metrics are published without it.
+                Some(metric) => {
+                    format!("put `tokenizer.json` of `{}` beside `hparams.yaml`", metric.pretrained)
+                }
+                None => "the folder needs the model's tokenizer beside its weights".to_owned(),
+            };
+            format!("`tokenizer.json`: {e}; hint: {hint}")
         })?;
         let config = tokenizer_config(path)?;
         let of_folder = template_file(path)?;
@@ -361,6 +386,9 @@ fn tokenizer_config(path: &Path) -> Result<Option<Vec<u8>>, String> {
 fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<Option<String>, String> {
     if options.chat_template.is_some() {
         return Ok(options.chat_template.clone());
+    }
+    if weights.config().encoder.is_some() {
+        return Ok(None);
     }
     if let Some(metadata) = weights.metadata() {
         return Ok(string(metadata, "tokenizer.chat_template"));

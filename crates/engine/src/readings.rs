@@ -4,19 +4,60 @@
 use crate::llm::{self, Chat, Reading, Scored, States};
 
 use super::{
-    Engine, ScoreHead,
+    Engine, Facts, ScoreHead,
     answer::{Outcome, Task},
+    grammar::Vocabulary,
     radix::Variant,
     score::HiddenStates,
     sequence::Request,
 };
 
 impl Engine {
-    /// Rejects a question to a model that has a score head in place of an output matrix.
+    /// Rejects a question to a model without an output matrix.
     pub(super) fn check_answers(&self) -> Result<(), llm::Error> {
         let reason =
             "the model has a score head and generates no text; hint: `tribunal ask` prints its scores";
-        if self.loaded.head.is_some() { Err(llm::Error::Engine(reason.into())) } else { Ok(()) }
+        if self.loaded.head.is_some() {
+            Err(llm::Error::Engine(reason.into()))
+        } else {
+            self.vocabulary().map(drop)
+        }
+    }
+
+    /// The vocabulary of answers.
+    pub(super) fn vocabulary(&self) -> Result<&Vocabulary, llm::Error> {
+        let reason = "the model is an encoder and generates no text; hint: use a language model";
+        self.loaded.vocabulary.as_ref().ok_or_else(|| llm::Error::Engine(reason.into()))
+    }
+
+    /// The hidden states of an encoder for a text by its ids, an entry for each of `depths`: after so many
+    /// layers, 0 for the embeddings. Ids of special tokens are the caller's
+    /// ([`super::tokenizer::Tokenizer::encode_spans`]).
+    ///
+    /// Shape: `[depths][tokens, hidden]`.
+    ///
+    /// # Errors
+    /// A model that is no encoder, a depth that it does not have, and [`llm::Error::TooLong`] for a text of
+    /// more tokens than it has positions.
+    pub fn encode(&self, ids: Vec<u32>, depths: &[usize]) -> Result<Vec<Vec<f32>>, llm::Error> {
+        let Facts { n_layers, encoder, sizes, .. } = &self.loaded.facts;
+        let failed = |reason: String| Err(llm::Error::Engine(reason));
+        let Some(encoder) = encoder else {
+            return failed("the model is no encoder; hint: take XLM-R, InfoXLM, E5 or BERT".into());
+        };
+        self.check_length(ids.len(), 0)?;
+        if let Some(id) =
+            ids.iter().find(|id| **id as usize >= sizes.vocab || Some(**id) == encoder.padding())
+        {
+            return failed(format!("the encoder has no text with the token {id}"));
+        }
+        let Some(deepest) = depths.iter().max() else { return Ok(Vec::new()) };
+        if deepest > n_layers {
+            return failed(format!("hidden states after {deepest} layers of an encoder with {n_layers}"));
+        }
+        let variant = self.variant(Some(*deepest as u32));
+        let depths = depths.iter().map(|&depth| depth as u32).collect();
+        Ok(self.hidden_states(ids, 0, depths, variant)?.states)
     }
 
     /// The hidden states of a text after a chat: [`crate::llm::Llm::states`].
@@ -67,7 +108,14 @@ impl Engine {
             return Err(llm::Error::Engine(reason.into()));
         }
         let reading = Some(Reading { ends: Vec::new(), values });
-        Ok(Scored { text: String::new(), tokens: Vec::new(), reading, is_chance: false, usage: reply.usage })
+        Ok(Scored {
+            text: String::new(),
+            tokens: Vec::new(),
+            reading,
+            estimate: None,
+            is_chance: false,
+            usage: reply.usage,
+        })
     }
 
     /// Computes hidden states of the tokens from `first` on, after each of `depths` layers.

@@ -27,6 +27,8 @@ pub struct Limits {
     pub max_logits: usize,
     /// Look for known prefixes.
     pub prefix_cache: bool,
+    /// A prompt is computed in one step, which may then have more prompt tokens (encoders).
+    pub whole_prompts: bool,
 }
 
 /// Prompt tokens of a step in which answers go on, at least.
@@ -201,6 +203,10 @@ impl Scheduler {
             let n = if sequence.is_answering() { pending } else { pending.min(budget) };
             let n = n.min(rows).min(sequence.n_before_logits().saturating_add(logits));
             let n = n.min(sequence.n_before_snapshot());
+            // A whole prompt waits for a step in which it fits, or has one of its own.
+            let is_cut = self.limits.whole_prompts && n < pending;
+            let n =
+                if is_cut && batch.chunks.is_empty() { pending.min(rows) } else { n * usize::from(!is_cut) };
             budget = budget.saturating_sub(n);
             if n > 0 {
                 let chunk = chunk(sequence, n);

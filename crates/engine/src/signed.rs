@@ -110,14 +110,12 @@ fn float(format: Format) -> Option<Format> {
 }
 
 /// The type of the stored weights, and the type of their floats in memory where it differs: `q4_k_m`, `bf16`,
-/// `bf16-as-f32`.
+/// `bf16-as-q8_0`.
 fn dtype(weights: &Weights, floats: Option<Format>) -> String {
     let stored = stored_dtype(weights);
     let other = floats.filter(|held| matrices(weights).filter_map(float).any(|format| format != *held));
     match other {
-        Some(Format::F32) => format!("{stored}-as-f32"),
-        Some(Format::F16) => format!("{stored}-as-f16"),
-        Some(_) => format!("{stored}-as-bf16"),
+        Some(held) => format!("{stored}-as-{}", held.name().to_lowercase()),
         None => stored,
     }
 }

@@ -5,6 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use tokenizers::AddedToken;
+use tribunal_model::weights::Unigram;
+
 use crate::panics;
 
 mod added;
@@ -16,6 +19,7 @@ mod gguf;
 mod json;
 mod normalizer;
 mod pieces;
+mod unigram;
 
 use added::{Added, AddedTokens};
 use budget::Budget;
@@ -60,6 +64,29 @@ struct Parts {
     add_bos: bool,
     /// Texts of tokens by their role (`bos_token`), for chat templates.
     roles: BTreeMap<String, String>,
+}
+
+impl Parts {
+    /// A Unigram vocabulary with the control tokens of XLM-R.
+    fn of_unigram(vocabulary: Unigram) -> Result<Self, Error> {
+        let pipeline =
+            unigram::pipeline(&vocabulary).map_err(|error| Error::Vocabulary(error.to_string()))?;
+        let Unigram { pieces, begin, end, padding, unknown, .. } = vocabulary;
+        let text = |id: u32| pieces[id as usize].0.clone();
+        let roles =
+            [("bos", begin), ("cls", begin), ("eos", end), ("sep", end), ("pad", padding), ("unk", unknown)];
+        let roles = roles.map(|(role, id)| (format!("{role}_token"), text(id))).into_iter().collect();
+        let mask = pieces.iter().position(|(piece, _)| piece == "<mask>").map(|id| id as u32);
+        let control = [begin, end, padding, unknown].into_iter().chain(mask);
+        let added = |id| Added { id, token: AddedToken::from(text(id), true), is_control: true };
+        let added: Vec<Added> = control.map(added).collect();
+        let mut bytes: Vec<Box<[u8]>> =
+            pieces.iter().map(|(piece, _)| pieces::sentencepiece_bytes(piece)).collect();
+        for Added { id, token, .. } in &added {
+            bytes[*id as usize] = token.content.as_bytes().into();
+        }
+        Ok(Self { pipeline, bytes, added, bos: Some(begin), ends: vec![end], add_bos: true, roles })
+    }
 }
 
 /// A tokenizer that keeps control tokens out of data.
@@ -136,6 +163,14 @@ impl Tokenizer {
     /// silently.
     pub fn from_gguf(vocab: &GgufVocab, template: Option<&str>) -> Result<Self, Error> {
         Self::caught(|| Self::new(gguf::parts(vocab, template)?))
+    }
+
+    /// The tokenizer of a Unigram vocabulary without further files.
+    ///
+    /// # Errors
+    /// [`Error::Vocabulary`] when it replaces characters otherwise than SentencePiece's `nmt_nfkc`.
+    pub fn from_unigram(vocabulary: Unigram) -> Result<Self, Error> {
+        Self::caught(|| Self::new(Parts::of_unigram(vocabulary)?))
     }
 
     /// Loads a tokenizer; a file that makes the reader panic is an error like any other unusable file.

@@ -343,7 +343,9 @@ fn locate(name: &str, options: Options) -> Result<Located> {
         plain(path)?;
         adapter::refuse_as_model(path)?;
         let identity = Identity::from_path(path)?;
-        if identity.weights.is_dir() && !path.join("config.json").exists() {
+        if identity.weights.is_dir()
+            && !["config.json", "hparams.yaml"].iter().any(|name| path.join(name).exists())
+        {
             return Err(Error::NotAModel(name.to_owned()));
         }
         let mut found = match identity.card()? {
@@ -354,7 +356,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
         return Ok(found);
     }
     let is_file = path.extension().is_some_and(|ending| ending == "gguf");
-    if is_file || name.contains('/') && !name.starts_with("hf:") {
+    if is_file || name.contains('/') && !name.starts_with("hf:") && hub::find(name).is_err() {
         return Err(Error::NoModel { name: name.to_owned(), hint: of_hub(name) });
     }
     let local = known(name)?.local()?;

@@ -10,7 +10,7 @@ use crate::{
     evaluation::Input,
     input,
     judges::{Role, method_file, registry},
-    models::adapter,
+    models::{adapter, heads},
     provenance,
     run::{RunFile, Selection, description::InputId, input as kept, materials},
     segment::{Segments as _, read::Streamed},
@@ -74,6 +74,7 @@ pub fn read(dir: &Path, run: RunFile, original: Spec, changes: &Changes) -> Resu
     let mut spec = original.clone();
     spec.models = located(&run, &original.models);
     apply(&mut spec, changes);
+    heads::restore_method(&mut spec, &run.signature);
     let input = match kept::read(dir, &run)? {
         Some((segments, selection)) => Input { segments, selection, notes: Vec::new() },
         None if changes.allow_files => reread(&run, &spec)?,

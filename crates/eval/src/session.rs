@@ -55,6 +55,7 @@ impl Session {
     /// # Errors
     /// A method that does not exist, models that cannot be run.
     pub fn open(spec: Spec, invocation: Invocation, load: ModelLoader) -> Result<Self> {
+        let spec = heads::with_method(spec)?;
         // Before the model is loaded, which can take minutes.
         let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
         let built = build(&spec.judge.method, &settings)?;

@@ -386,6 +386,9 @@ pub enum Dtype {
     F16,
     #[serde(alias = "fp32", alias = "float32", alias = "float")]
     F32,
+    /// Integers of 8 bits, quantized when the weights are loaded.
+    #[serde(rename = "q8_0")]
+    Q8_0,
 }
 
 /// Resources of the models. Of these only the number formats (`dtype`, `activations`, `kv_dtype`) can move a
@@ -400,7 +403,7 @@ pub struct Resources {
     /// GPUs to split each model over, by default the fewest that hold it; results are the same
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::tensor_parallel))]
     pub tensor_parallel: Option<usize>,
-    /// Weights that are not quantized: auto, bf16, f16 or f32
+    /// Weights that are not quantized: auto, bf16, f16, f32 or q8_0
     #[cfg_attr(feature = "clap", arg(long, default_value = "auto", value_parser = values::word::<Dtype>))]
     pub dtype: Dtype,
     /// Number format of the activations that meet quantized weights: q8 or float

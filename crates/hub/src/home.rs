@@ -13,14 +13,18 @@ use super::{
 use crate::{files::Stamp, gguf};
 
 /// Files of a safetensors folder that are read beside the safetensors themselves.
-const READ: [&str; 6] = [
+const READ: [&str; 7] = [
     "config.json",
     "generation_config.json",
     "model.safetensors.index.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "chat_template.jinja",
+    METRIC,
 ];
+
+/// Settings of a metric of the COMET family.
+const METRIC: &str = "hparams.yaml";
 
 /// The folder of all models: `$TRIBUNAL_HOME`, or `tribunal` in the platform's cache folder
 /// (`~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows).
@@ -140,11 +144,11 @@ impl Card {
             None => hashes.sha256(&folder.join(name)),
         };
         let names = self.weight_names();
-        let weights = if self.is_safetensors() { folder.clone() } else { folder.join(&names[0]) };
+        let weights = if self.is_folder() { folder.clone() } else { folder.join(&names[0]) };
         let part = |name: &String| Ok((part_name(Path::new(name)), sha256(name)?));
         Ok(Local {
             card: self.clone(),
-            sha256: if self.is_safetensors() {
+            sha256: if self.is_folder() {
                 Identity::list_hash(&files_read(&folder, sha256)?)
             } else {
                 hash_of(&names.iter().map(part).collect::<Result<Vec<_>, Error>>()?)
@@ -316,7 +320,7 @@ impl Identity {
 
     /// Returns true if the record of the card's pull names exactly these files.
     fn was_pulled(&self, card: &Card, home: &Path) -> bool {
-        if !card.is_safetensors() {
+        if !card.is_folder() {
             return false;
         }
         let Some(receipt) = Receipt::read(&card.folder(home)) else { return false };

@@ -95,6 +95,24 @@ impl Hub {
         Self { repository, revision, paths, access, agent }
     }
 
+    /// Another repository, at its newest revision.
+    fn other(&self, repository: &str) -> Self {
+        let (repository, paths) = (repository.to_owned(), BTreeMap::new());
+        Self {
+            repository,
+            revision: Pin::Unpinned,
+            paths,
+            access: self.access.clone(),
+            agent: self.agent.clone(),
+        }
+    }
+
+    /// The other repository that has a file, and the file's name in it.
+    fn elsewhere(&self, path: &str) -> Option<(Self, &str)> {
+        let (repository, remote) = self.paths.get(path)?.split_once(':')?;
+        Some((self.other(repository), remote))
+    }
+
     fn at(&self, revision: &str) -> Result<ApiRepo, Error> {
         let builder = ApiBuilder::new()
             .with_endpoint(self.access.endpoint.clone())
@@ -250,7 +268,18 @@ impl Origin for Hub {
             }
         }
         for file in &card.files {
-            items.push(self.item(&file.path, &file.sha256, file.size, &answer)?);
+            let item = match self.elsewhere(&file.path) {
+                Some((other, remote)) => {
+                    let item = other.item(remote, &file.sha256, file.size, &other.contents()?)?;
+                    Item {
+                        path: file.path.clone(),
+                        remote: format!("{}:{}", other.repository, item.remote),
+                        ..item
+                    }
+                }
+                None => self.item(&file.path, &file.sha256, file.size, &answer)?,
+            };
+            items.push(item);
         }
         if card.is_safetensors() {
             let has = |name: &&str| answer.siblings.iter().any(|s| s.rfilename == *name);
@@ -263,6 +292,10 @@ impl Origin for Hub {
     }
 
     fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error> {
+        if let Some((repository, remote)) = item.remote.split_once(':') {
+            let item = Item { remote: remote.to_owned(), ..item.clone() };
+            return self.other(repository).send(&item, from, to);
+        }
         let Some((commit, remote)) = item.remote.split_once('/') else {
             return Err(Error::origin(&self.name(), format!("`{}` names no commit", item.remote)));
         };

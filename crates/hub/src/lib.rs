@@ -39,7 +39,8 @@ pub struct Card {
     pub name: String,
     pub title: String,
     /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `qwen3_5`, `qwen3_5_moe`, `glm4_moe`,
-    /// `gemma3`, `gemma4`, `gpt_oss`; `auto` when only the files can tell.
+    /// `gemma3`, `gemma4`, `gpt_oss`; `xlm_roberta` and `xlm_roberta_xl` of metrics; `auto` when only the
+    /// files can tell.
     pub architecture: String,
     /// Number of weights as its makers state it, `7.61B`; of the text model alone where the files hold more
     /// (Qwen3.5).
@@ -52,8 +53,8 @@ pub struct Card {
     pub languages: String,
     /// Unit: tokens of prompt and answer together.
     pub context: usize,
-    /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file, or the
-    /// shards in the repository's index.
+    /// A GGUF file among `files`, the first where the model is in parts; `safetensors`: one file, or the
+    /// shards in the repository's index; or the checkpoint of a metric (`.ckpt`).
     pub weights: String,
     /// Part of the name of the GGUF model meant, in a hub repository with several; its files are only known
     /// from a listing.
@@ -137,7 +138,8 @@ pub enum Source {
         repository: String,
         /// A commit (40 digits).
         revision: Pin,
-        /// Files whose names in the repository differ from the names used here.
+        /// Files whose names in the repository differ from the names used here; `OWNER/NAME:FILE` is in
+        /// another one.
         #[serde(default)]
         paths: BTreeMap<String, String>,
     },
@@ -156,6 +158,12 @@ pub enum Source {
         #[serde(default)]
         same_as_hub: bool,
     },
+}
+
+impl Source {
+    fn is_repository(&self, name: &str) -> bool {
+        matches!(self, Self::Hub { repository, .. } if repository == name)
+    }
 }
 
 impl fmt::Display for Source {
@@ -278,8 +286,8 @@ pub fn all() -> Result<Vec<Card>, Error> {
     shelf::CARDS.iter().map(|(name, text)| Card::parse(name, text)).collect()
 }
 
-/// The card of that name. `hf:OWNER/REPOSITORY[@REVISION][:QUANT]` makes a card for a hub repository on the
-/// spot.
+/// The card of that name, or of that repository of the hub (`Unbabel/wmt22-comet-da`).
+/// `hf:OWNER/REPOSITORY[@REVISION][:QUANT]` makes a card for a hub repository on the spot.
 ///
 /// # Errors
 /// [`Error::Unknown`] with the nearest names.
@@ -290,6 +298,13 @@ pub fn find(name: &str) -> Result<Card, Error> {
     let normal = name.to_lowercase().replace('_', "-");
     match shelf::CARDS.iter().find(|(known, _)| *known == normal) {
         Some((known, text)) => Card::parse(known, text),
+        None if name.contains('/') => {
+            let is_of = |card: &Card| card.sources.iter().any(|source| source.is_repository(name));
+            all()?
+                .into_iter()
+                .find(is_of)
+                .ok_or_else(|| Error::Unknown { name: name.into(), hint: nearest(&normal) })
+        }
         None => Err(Error::Unknown { name: name.into(), hint: nearest(&normal) }),
     }
 }
@@ -390,6 +405,18 @@ impl Card {
     #[must_use]
     pub fn is_safetensors(&self) -> bool {
         self.weights == "safetensors"
+    }
+
+    /// True if it is a metric's checkpoint by PyTorch Lightning.
+    #[must_use]
+    pub fn is_metric(&self) -> bool {
+        Path::new(&self.weights).extension().is_some_and(|ending| ending == "ckpt")
+    }
+
+    /// True if the engine loads the whole folder rather than one file.
+    #[must_use]
+    pub(crate) fn is_folder(&self) -> bool {
+        self.is_safetensors() || self.is_metric()
     }
 
     /// True if its files are known only from a listing or the record of a pull.

@@ -86,6 +86,7 @@ mod tests {
             text: String::new(),
             tokens: ids.iter().map(token).collect(),
             reading: None,
+            estimate: None,
             is_chance: false,
             usage: Usage::default(),
         }

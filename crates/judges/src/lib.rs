@@ -66,6 +66,8 @@ pub mod remedy;
 
 pub mod reward;
 
+pub mod comet;
+
 pub mod thinking;
 
 pub mod answers;
@@ -165,7 +167,7 @@ pub struct Judge {
     /// True if prompts on the translations of one source share most of their tokens: they are then judged one
     /// after another, wherever they stand in the input.
     pub shares_sources: bool,
-    /// The score head that it reads; `None` for a judge of language models.
+    /// The head of its models; `None` for a judge of language models.
     pub head: Option<NeededHead>,
     /// Treatment of segments that are not translations.
     pub untranslated: untranslated::Rule,
@@ -198,7 +200,13 @@ impl Judge {
     /// This judge for models with a score head, of which it reads one output, from 1, or the only one.
     #[must_use]
     pub fn of_head(self, output: Option<usize>) -> Self {
-        Self { head: Some(NeededHead { output }), shares_sources: true, ..self }
+        Self { head: Some(NeededHead::Scores { output }), shares_sources: true, ..self }
+    }
+
+    /// This judge for metrics, which it shows references or not.
+    #[must_use]
+    pub fn of_metric(self, shows_reference: bool) -> Self {
+        Self { head: Some(NeededHead::Metric { shows_reference }), ..self }
     }
 
     /// This judge with its number of calls per unit.
@@ -251,11 +259,13 @@ impl Judge {
     }
 }
 
-/// The score head that a judge reads.
+/// The head that a judge reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NeededHead {
-    /// The output that is read, from 1; `None` for the only one.
-    pub output: Option<usize>,
+pub enum NeededHead {
+    /// A score head, of which one output is read, from 1; `None` for the only one.
+    Scores { output: Option<usize> },
+    /// That of a metric.
+    Metric { shows_reference: bool },
 }
 
 /// Inputs of a judge besides its settings.
@@ -354,13 +364,16 @@ pub struct Verdict {
     /// method has them. Unit: that of the score.
     pub interval: Option<[f64; 2]>,
     pub errors: Vec<ErrorSpan>,
+    /// Reason for caution about the score, in words without a full stop; `None` for most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 impl Verdict {
     /// A verdict with this score as raw score too, and these errors.
     #[must_use]
     pub fn new(score: f64, errors: Vec<ErrorSpan>) -> Self {
-        Self { score, raw: score, quality_score: None, interval: None, errors }
+        Self { score, raw: score, quality_score: None, interval: None, errors, warning: None }
     }
 }
 

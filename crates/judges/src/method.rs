@@ -156,6 +156,8 @@ pub enum Output {
     States,
     /// The outputs of a score head.
     Head,
+    /// The estimate of a metric.
+    Estimate,
 }
 
 /// Validity of mean scores for comparing systems.

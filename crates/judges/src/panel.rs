@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     llm::{
-        self, Chat, Confirmed, LinearProbe, Llm, ReasoningOptions, Reply, ResponseFormat, Sampling, Scored,
+        self, Chat, Confirmed, Estimate, LinearProbe, Llm, MetricTexts, ReasoningOptions, Reply,
+        ResponseFormat, Sampling, Scored,
     },
     parallel,
 };
@@ -350,6 +351,21 @@ impl Panel {
         outputs.ok_or_else(|| llm::Error::Engine("the record has no outputs of a score head".into()))
     }
 
+    /// The estimate of a role's model, which is a metric, recorded as in [`Panel::read`].
+    ///
+    /// # Errors
+    /// The errors of the model's [`Llm::estimate`].
+    pub fn estimate(
+        &self,
+        role: Role,
+        step: impl Into<Step>,
+        texts: &MetricTexts<'_>,
+    ) -> Result<Estimate, llm::Error> {
+        let estimate = |llm: &dyn Llm| llm.estimate(texts).map(Scored::from);
+        let scored = self.read_by(role, step.into(), &texts.chat(), "", estimate)?;
+        scored.estimate.ok_or_else(|| llm::Error::Engine("the record has no estimate of a metric".into()))
+    }
+
     /// Has a model read a text after a chat, and records it.
     fn read_by(
         &self,
@@ -370,7 +386,8 @@ impl Panel {
     /// Records texts that were scored, with a reply that sums them up.
     fn record_scores(&self, mut call: Call, scored: &Result<Vec<Scored>, llm::Error>) {
         (call.scored, call.error) = answer_and_error(scored);
-        let weighed = call.scored.iter().filter(|scored| scored.reading.is_none());
+        let weighed =
+            call.scored.iter().filter(|scored| scored.reading.is_none() && scored.estimate.is_none());
         let sums = weighed.map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
         call.reply.text = serde_json::Value::Object(sums.collect()).to_string();
         for scored in &call.scored {

@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, path::Path};
 
 use super::{
-    Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
-    gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
+    Aggregate, Judge, Model, Panel, Provenance, comet, difficulty, eaprompt, fsp, gemba_da, gemba_esa,
+    gemba_mqm, gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
     method::{Build, Calls, Method, Output, Role},
     method_file::{self, MethodFile},
     mqm_ape, probe, rate, remedy, reward, rubric_mqm,
@@ -39,6 +39,7 @@ pub const METHODS: &[&Method<'static>] = &[
     &likelihood::METHOD,
     &remedy::METHOD,
     &reward::METHOD,
+    &comet::METHOD,
     &m_mad::METHOD,
     &himate::METHOD,
     &rate::METHOD,
@@ -59,6 +60,8 @@ pub fn find(name: &str) -> Result<&'static Method<'static>, setup::Error> {
             && METHODS.iter().any(|known| known.name == method)
         {
             format!("; options stand behind a colon: `{method}:{options}`")
+        } else if plain.contains(comet::METHOD.name) {
+            ", which is a metric; the method `comet` judges by models of that family".to_owned()
         } else if METRICS.iter().any(|metric| plain.contains(metric)) {
             ", which is a metric, not a judge; for a score like MQM use `probe`".to_owned()
         } else {
@@ -77,7 +80,7 @@ pub fn of_signature(signature: &Signature) -> Option<Method<'_>> {
 }
 
 /// Names of common metrics, for a helpful error message.
-const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
+const METRICS: &[&str] = &["bleu", "metricx", "chrf", "bertscore", "prism"];
 
 /// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
 #[must_use]

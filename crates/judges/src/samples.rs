@@ -115,6 +115,7 @@ fn mean(verdicts: &[Verdict], weights: &[f64]) -> Verdict {
             .then(|| quality.iter().sum::<f64>() / of_quality.iter().sum::<f64>()),
         interval: None,
         errors: spans(verdicts, weights),
+        warning: verdicts.iter().find_map(|verdict| verdict.warning.clone()),
     }
 }
 

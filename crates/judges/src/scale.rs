@@ -42,6 +42,8 @@ pub enum Unit {
     LogProbabilityGain,
     /// Output of a model's score head, or its logistic function.
     HeadOutput,
+    /// Score of a metric that was trained on human scores, which it scales to about 0 to 1.
+    Metric,
     /// Difficulty of translating a source, negated. It does not rate translations.
     Difficulty,
 }
@@ -209,7 +211,8 @@ impl Scale {
 
     /// The distance from the best score at which half of it is left: that of a non-translation.
     fn half(self) -> f64 {
-        self.non_translation.map_or(25.0, f64::abs)
+        let default = if self.unit == Unit::Metric { 1.0 } else { 25.0 };
+        self.non_translation.map_or(default, f64::abs)
     }
 
     /// Points of an error per point of the score.
@@ -259,6 +262,7 @@ impl fmt::Display for Scale {
                 write!(f, "logistic function of the score head's output, {ends}; higher is better")
             }
             Unit::HeadOutput => f.write_str("output of the model's score head, unbounded; higher is better"),
+            Unit::Metric => f.write_str("score of the metric, of most from about 0 to 1; higher is better"),
             Unit::Difficulty => write!(f, "negative difficulty, {ends}, higher is easier"),
         }?;
         if self.raw == Direction::Lower { f.write_str("; raw scores without the minus") } else { Ok(()) }

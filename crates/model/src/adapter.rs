@@ -212,7 +212,7 @@ impl Module {
     fn absent(self, model: &Config, layer: usize) -> Option<&'static str> {
         if !self.is_of_attention() {
             let has_dense = model.experts_of(layer).is_none_or(|experts| experts.beside_dense);
-            let has_no_gate = self == Self::Gate && model.xielu;
+            let has_no_gate = self == Self::Gate && !model.has_gate();
             return has_no_gate
                 .then_some("the model has no gate")
                 .or((!has_dense).then_some("the model has experts"));

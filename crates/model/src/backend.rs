@@ -4,73 +4,18 @@
 //! A backend is made for one model's [`super::Config`]. It holds the cache and the current step. A row's
 //! result depends on that row's own values alone, bit for bit, whatever else is in the step.
 
+mod arguments;
+
 use super::{
     KvType, Result, Weights,
-    adapter::LowRank,
     config::{AttentionKind, Experts},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
 };
 
-/// Weight matrices of one input, by their names in the checkpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct Matrices<'a> {
-    /// Each name, without `.weight`, with its rows (outputs). A bias is used where the checkpoint has one.
-    pub parts: &'a [(String, usize)],
-    /// Columns (inputs).
-    pub k: usize,
-    pub cut: Cut,
-}
-
-/// The division of weight matrices' outputs among several cards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    Anywhere,
-    /// By heads of so many outputs.
-    Heads(usize),
-    /// The parts are those of [`Backend::mix`]: a key head's outputs stay together with those of its value
-    /// heads.
-    DeltaNet,
-}
-
-/// An adapter's update of one matrix: `scale B (A x)`.
-#[derive(Clone, Copy, Debug)]
-pub struct Added<'a> {
-    pub matrices: &'a LowRank,
-    pub scale: f32,
-}
-
-/// The norms of a layer's heads, where the architecture has them.
-#[derive(Debug)]
-pub struct HeadNorms<'a, V> {
-    pub q: Option<&'a V>,
-    pub k: Option<&'a V>,
-    pub v: Option<&'a V>,
-}
-
-/// The operations after the output `y` of a half layer: `x = (x + norm(y)) factor`, and the norm of this x by
-/// the weight `next`.
-#[derive(Debug)]
-pub struct After<'a, V> {
-    /// `None` where the architecture has no norm after a half layer.
-    pub norm: Option<&'a V>,
-    /// 1 where it has no factor.
-    pub factor: f32,
-    /// `None` where the next half layer has x itself as its input.
-    pub next: Option<&'a V>,
-}
-
-/// The nonlinearity of a feed-forward half without a gate:
-/// `positive x^2 + beta x` above 0, `(e^min(x, eps) - 1 - x) negative + beta x` below.
-///
-/// Source: Huang and Schlag (2025), Deriving Activation Functions Using Integration, section 3.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Xielu {
-    pub positive: f32,
-    pub negative: f32,
-    pub beta: f32,
-    pub eps: f32,
-}
+pub use arguments::{
+    Added, After, BesideNorms, Cut, DeltaNetWeights, HeadNorms, LayerNorm, Matrices, Normed, Pointwise, Xielu,
+};
 
 /// Experts beside a dense half. All of it starts from the residual stream.
 pub struct Beside<'a, B: Backend> {
@@ -79,32 +24,6 @@ pub struct Beside<'a, B: Backend> {
     pub down: &'a B::Linear,
     pub experts: &'a B::Experts,
     pub norms: &'a BesideNorms<B::Vector>,
-}
-
-/// Norms of a dense half and the experts beside it.
-#[derive(Debug)]
-pub struct BesideNorms<V> {
-    /// The norm of the dense half's output.
-    pub dense: V,
-    /// The norm of the stream, before the experts.
-    pub input: V,
-    /// The norm of the stream, before the router.
-    pub router: V,
-    /// The norm of the experts' output.
-    pub experts: V,
-}
-
-/// The weights of a [`super::config::DeltaNet`] beside its projections, f32.
-#[derive(Clone, Debug)]
-pub struct DeltaNetWeights {
-    /// Shape: `[channels, conv]`, the last tap that of the token itself.
-    pub conv: Vec<f32>,
-    /// The logarithm of the state's decay in one unit of time. Shape: `[value heads]`; below 0.
-    pub decay: Vec<f32>,
-    /// Added to the projected time before its softplus. Shape: `[value heads]`.
-    pub dt_bias: Vec<f32>,
-    /// Shape: `[value_dim]`.
-    pub norm: Vec<f32>,
 }
 
 /// The rows of a step that an operation gets.
@@ -311,6 +230,25 @@ pub trait Backend: Runtime + Sized + 'static {
     /// The device fails.
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream>;
 
+    /// Adds the rows of a table at the step's places to the stream.
+    ///
+    /// Shape: the table `[positions, hidden]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn add_positions(&mut self, x: &mut Self::Stream, table: &Self::Vector) -> Result<()>;
+
+    /// The norm of each row with a bias.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn layer_norm(
+        &mut self,
+        x: &mut Self::Stream,
+        norm: LayerNorm<'_, Self::Vector>,
+        to: Normed,
+    ) -> Result<Self::Input>;
+
     /// `x / sqrt(mean(x^2) + eps) * weight`, row by row, of rows whose mean is subtracted first where the
     /// model's norms are centred; x itself without a weight.
     /// Source: Zhang and Sennrich (2019), Root Mean Square Layer Normalization, equation 4.
@@ -435,7 +373,12 @@ pub trait Backend: Runtime + Sized + 'static {
     ///
     /// # Errors
     /// The device fails.
-    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input>;
+    fn pointwise_product(
+        &mut self,
+        x: &Self::Input,
+        up: &Self::Linear,
+        function: Pointwise,
+    ) -> Result<Self::Input>;
 
     /// Adds y to the stream as defined by [`After`]. For each row, y is the sum of its chosen experts'
     /// outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared

@@ -3,6 +3,7 @@
 
 mod attention;
 mod delta_net;
+mod encoder;
 mod experts;
 pub mod gguf;
 pub(super) mod hf;
@@ -13,6 +14,7 @@ use crate::Error;
 pub(crate) use attention::neighbouring_row;
 pub use attention::{Attention, AttentionKind, Latent, Windows};
 pub use delta_net::DeltaNet;
+pub use encoder::EncoderConfig;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
 pub use norms::{LayerNorms, QkNorm};
 
@@ -86,6 +88,8 @@ pub struct Config {
     pub tied: bool,
     /// The head of a model that scores texts, in place of the output matrix.
     pub score_head: Option<ScoreHead>,
+    /// A bidirectional encoder in place of a decoder (XLM-R, BERT).
+    pub encoder: Option<EncoderConfig>,
     /// Positions that the model supports.
     pub context: usize,
     /// Tokens that end an answer, by their ids in the model's files.
@@ -241,12 +245,22 @@ impl Rope {
 }
 
 impl Config {
-    /// Checks that the rope has angles for all positions of a context.
+    /// Returns true if the feed-forward half has a gate.
+    #[must_use]
+    pub fn has_gate(&self) -> bool {
+        !self.xielu && self.encoder.is_none()
+    }
+
+    /// Checks that the model has positions, or angles, for a context.
     ///
     /// # Errors
-    /// A rope whose angles change with the length of a text past [`Config::context`]; `path` is for the
-    /// message.
+    /// An encoder of fewer positions, and a rope whose angles change with the length of a text past
+    /// [`Config::context`]; `path` is for the message.
     pub fn check_context(&self, path: &str, context: usize) -> Result<(), Error> {
+        if self.encoder.is_some() && context > self.context {
+            let reason = format!("leaves {0} positions for a text; hint: `--context {0}`", self.context);
+            return Err(Error::Config { path: path.into(), key: "max_position_embeddings".into(), reason });
+        }
         let changing = |attention: &Attention| match attention.rope.scaling {
             Scaling::Dynamic => Some("dynamic"),
             Scaling::Long { .. } => Some("longrope"),
@@ -308,6 +322,10 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
         ("context length", c.context, 1 << 30),
     ] {
         limited(path, key, size, limit)?;
+    }
+    if c.encoder.is_some() && c.score_head.is_some() {
+        let reason = "is a classifier on an encoder, whose head is not supported";
+        return Err(Error::Config { path: path.into(), key: "architectures".into(), reason: reason.into() });
     }
     attention::check(path, c)?;
     experts::check(path, c)?;

@@ -7,8 +7,8 @@ use super::{
     Adapter, Config, Error, Result, Weights,
     adapter::{AdapterLayer, Module},
     backend::{
-        Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Recheck, Rows, Runtime,
-        StepStatus, Xielu,
+        Added, After, Backend, Beside, BesideNorms, Cut, HeadNorms, LogitsStatus, Pointwise, Recheck, Rows,
+        Runtime, StepStatus,
     },
     config::{AttentionKind, LayerNorms},
     step::Step,
@@ -118,7 +118,7 @@ enum Feed<B: Backend> {
     Ungated {
         up_proj: B::Linear,
         down_proj: B::Linear,
-        xielu: Xielu,
+        function: Pointwise,
     },
     Experts(B::Experts),
     /// A dense half and experts, side by side.
@@ -144,8 +144,8 @@ impl<B: Backend> Feed<B> {
                 let gated = backend.gated_product(h, gate_up)?; // [rows, intermediate]
                 backend.add_product(x, &gated, down_proj, after)
             }
-            Self::Ungated { up_proj, down_proj, xielu } => {
-                let activated = backend.xielu_product(h, up_proj, *xielu)?; // [rows, intermediate]
+            Self::Ungated { up_proj, down_proj, function } => {
+                let activated = backend.pointwise_product(h, up_proj, *function)?; // [rows, intermediate]
                 backend.add_product(x, &activated, down_proj, after)
             }
             Self::Experts(experts) => backend.add_experts(x, h, experts, after),

@@ -26,6 +26,7 @@ mod qwen3_moe;
 mod qwen3_next;
 mod seed_oss;
 mod smollm3;
+mod xlm_roberta;
 
 use serde_json::Value;
 
@@ -82,6 +83,9 @@ const FAMILIES: &[&Family] = &[
     &apertus::FAMILY,
     &cohere::FAMILY,
     &cohere::COHERE2,
+    &xlm_roberta::FAMILY,
+    &xlm_roberta::XL,
+    &xlm_roberta::BERT,
 ];
 
 /// Families whose attention is sparse: an indexer picks the keys that each query sees. By their types and by

@@ -1,12 +1,12 @@
-//! The decoder: weights, layers and the forward pass over a paged KV cache, with the operations of a backend.
-//! It handles no requests: a step has rows with positions and block tables, and the caller manages the
-//! blocks.
+//! Decoders and encoders: weights, layers and the forward pass over a paged KV cache, with the operations of
+//! a backend. It handles no requests: a step has rows with positions and block tables, and the caller manages
+//! the blocks.
 //!
-//! In reading order: a [`step`] describes the rows to compute; the [`decoder`] runs the layers with the
-//! operations of a [`backend`]; the [`sampler`] defines the use of the logits. [`Weights`] are read from
-//! safetensors or from [`gguf`].
+//! In reading order: a [`step`] describes the rows to compute; the [`decoder`], or an [`encoder`], runs the
+//! layers with the operations of a [`backend`]; the [`sampler`] defines the use of the logits. [`Weights`]
+//! are read from safetensors or from [`gguf`].
 
-use tribunal_core::files;
+use tribunal_core::{files, panics};
 
 pub mod gguf;
 
@@ -15,6 +15,8 @@ pub mod step;
 pub mod sampler;
 
 pub mod decoder;
+
+pub mod encoder;
 
 pub mod backend;
 
@@ -32,12 +34,15 @@ pub mod weights;
 
 pub mod score_head;
 
+pub mod metric;
+
 pub mod adapter;
 
 pub use adapter::Adapter;
 pub use cache::{BLOCK, KvType};
 pub use config::Config;
 pub use decoder::{Decoder, Model};
+pub use encoder::Encoder;
 pub use step::{Part, Step, StepLimits};
 pub use weights::Weights;
 

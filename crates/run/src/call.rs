@@ -9,7 +9,7 @@ use crate::{
     digest,
     folder::json_lines,
     judges::Call,
-    llm::{self, Chat, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
+    llm::{self, Chat, Estimate, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
     record::UnitKey,
 };
 
@@ -66,6 +66,9 @@ pub struct Continuation {
     /// The values of a probe of it, where it was read through one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
+    /// The estimate of a metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
 }
 
 /// The tokens of a text, column by column.
@@ -161,10 +164,13 @@ impl Content {
         columns.into_iter().find(|spelled| !spelled.is_even())
     }
 
-    /// The answer for display: that of a probe in numbers, since the text beside it leads to no score.
+    /// The answer for display: that of a probe or a metric in numbers, since the text beside it leads to no
+    /// score.
     #[must_use]
     pub fn shown(&self) -> &str {
-        if self.scored.iter().any(|scored| scored.reading.is_some()) {
+        if self.scored.iter().any(|scored| scored.estimate.is_some()) {
+            "(nothing was written: the verdict is a metric's estimate)"
+        } else if self.scored.iter().any(|scored| scored.reading.is_some()) {
             "(nothing was written: the verdict was read off the hidden states)"
         } else {
             &self.reply
@@ -216,7 +222,7 @@ impl Continuation {
     #[must_use]
     pub fn new(scored: Scored) -> Self {
         let spelled = Spelled::new(&scored.tokens, scored.is_chance);
-        Self { spelled, text: scored.text, reading: scored.reading }
+        Self { spelled, text: scored.text, reading: scored.reading, estimate: scored.estimate }
     }
 
     /// The continuation as the judge got it.
@@ -226,6 +232,7 @@ impl Continuation {
             text: self.text.clone(),
             tokens: self.spelled.tokens(),
             reading: self.reading.clone(),
+            estimate: self.estimate.clone(),
             is_chance: self.spelled.is_chance,
             usage: Usage::default(),
         }
@@ -253,6 +260,7 @@ mod tests {
             text: "7".into(),
             tokens: vec![token(7, "7", f64::NEG_INFINITY, f64::NEG_INFINITY)],
             reading: None,
+            estimate: None,
             is_chance: false,
             usage: Usage::default(),
         };

@@ -41,8 +41,8 @@ pub struct Record {
     pub errors: Vec<ErrorSpan>,
     pub status: Status,
     pub reason: Option<String>,
-    /// Reason for caution about the score: the unit is not a translation, or a part of it is not. In words,
-    /// without a full stop; `None` for most units.
+    /// Reason for caution about the score: the unit, or a part of it, is not a translation, or was cut. In
+    /// words, without a full stop; `None` for most units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// Number of the model's calls for this unit.
@@ -237,6 +237,12 @@ impl Record {
             .collect()
     }
 
+    /// Returns true if the unit, or a part of it, is not a translation.
+    #[must_use]
+    pub fn is_untranslated(&self) -> bool {
+        self.warning.as_deref().is_some_and(|warning| warning != judges::comet::CUT)
+    }
+
     /// The score's interval in words, ` (90%: -12.0 to -0.5)`; empty without one.
     #[must_use]
     pub fn interval_text(&self) -> String {
@@ -252,6 +258,7 @@ impl Record {
                 quality_score: v.quality_score.filter(|q| q.is_finite()),
                 interval: v.interval.filter(|ends| ends.iter().all(|end| end.is_finite())),
                 errors: v.errors,
+                warning: self.warning.or(v.warning),
                 ..self
             },
             Ok(v) => self.with_verdict(Err(judges::Error::Failed(format!(

@@ -7,8 +7,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     llm::{
-        CancellationToken, Chat, Error, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, States,
-        Token, Usage,
+        CancellationToken, Chat, Error, Estimate, LinearProbe, Llm, MetricTexts, Reply, ResponseFormat,
+        Sampling, Scored, States, Token, Usage,
     },
     progress::Meter,
 };
@@ -133,6 +133,10 @@ impl Llm for Limited {
 
     fn score(&self, chat: &Chat) -> Result<Scored, Error> {
         self.with_permit(|llm| llm.score(chat), |scored| Ok(scored.usage))
+    }
+
+    fn estimate(&self, texts: &MetricTexts<'_>) -> Result<Estimate, Error> {
+        self.with_permit(|llm| llm.estimate(texts), |estimate| Ok(estimate.usage))
     }
 
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {

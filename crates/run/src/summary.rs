@@ -363,7 +363,7 @@ impl SystemSums {
     fn add(&mut self, record: &Record) {
         self.units += 1;
         self.empty += usize::from(record.status == Status::Empty);
-        self.untranslated += usize::from(record.warning.is_some());
+        self.untranslated += usize::from(record.is_untranslated());
         record.score.into_iter().for_each(|score| self.score.add(score));
         record.quality_score.into_iter().for_each(|quality| self.quality.add(quality));
         for error in &record.errors {

@@ -91,6 +91,7 @@ impl Llm for Cast {
                 text: text.clone(),
                 tokens,
                 reading: None,
+                estimate: None,
                 is_chance: false,
                 usage: tribunal_core::llm::Usage::default(),
             }

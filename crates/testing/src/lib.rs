@@ -37,7 +37,7 @@ pub use self::{
     script::{Script, Short},
     seeded_answers::SeededAnswers,
     segments::{bank, document, segment, segments, translation},
-    weighing::{Halves, Outputs, Words},
+    weighing::{Estimates, Halves, Outputs, Words},
 };
 
 /// Scripted answers in order; the last one repeats.

@@ -42,6 +42,7 @@ impl Llm for Reasoner {
             text: text.clone(),
             tokens: Vec::new(),
             reading: None,
+            estimate: None,
             is_chance: false,
             usage: Usage::default(),
         };

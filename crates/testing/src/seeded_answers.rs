@@ -36,6 +36,7 @@ impl Llm for SeededAnswers {
                 text: text.clone(),
                 tokens: vec![token(text, probability)],
                 reading: None,
+                estimate: None,
                 is_chance: false,
                 usage: tribunal_core::llm::Usage::default(),
             }

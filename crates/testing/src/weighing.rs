@@ -1,8 +1,9 @@
-//! Models that give log-probabilities: of words by a rule, or of numbers by fixed odds.
+//! Models that give numbers: log-probabilities of words by a rule, or of numbers by fixed odds, outputs of a score
+//! head, and a metric's estimates.
 
 use tribunal_core::llm::{
-    Chat, Error, Finish, Llm, Prompt, Reading, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource,
-    Usage,
+    Chat, Error, Estimate, Finish, Llm, MetricTexts, Prompt, Reading, Reply, ResponseFormat, Sampling,
+    Scored, Token, TokenSource, Usage,
 };
 
 fn token(text: &str, logprob: f64) -> Token {
@@ -25,6 +26,7 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
             text: text.clone(),
             tokens: text.split_whitespace().map(token).collect(),
             reading: None,
+            estimate: None,
             is_chance: false,
             usage: Usage::default(),
         };
@@ -47,7 +49,24 @@ impl Llm for Outputs {
     fn score(&self, chat: &Chat) -> Result<Scored, Error> {
         let reading = Some(Reading { ends: Vec::new(), values: vec![(self.0)(chat)] });
         let (text, tokens, usage) = (String::new(), Vec::new(), Usage::default());
-        Ok(Scored { text, tokens, reading, is_chance: false, usage })
+        Ok(Scored { text, tokens, reading, estimate: None, is_chance: false, usage })
+    }
+}
+
+/// A metric whose estimate follows from the texts.
+pub struct Estimates(pub fn(&MetricTexts<'_>) -> Estimate);
+
+impl Llm for Estimates {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
+        Err(Error::Engine("nothing is to be written".into()))
+    }
+
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
+        Err(Error::Engine("nothing is to be weighed".into()))
+    }
+
+    fn estimate(&self, texts: &MetricTexts<'_>) -> Result<Estimate, Error> {
+        Ok((self.0)(texts))
     }
 }
 
@@ -65,6 +84,7 @@ impl Llm for Halves {
             text: text.clone(),
             tokens: vec![token(text, f64::ln(if ["40", "80"].contains(&text.as_str()) { 0.2 } else { 0.0 }))],
             reading: None,
+            estimate: None,
             is_chance: false,
             usage: Usage::default(),
         };

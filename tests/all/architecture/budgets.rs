@@ -11,17 +11,17 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 8_170),
+    ("crates/model", "", 9_700),
     ("crates/cpu", "", 7_380),
-    ("crates/cuda", "", 7_470),
-    ("crates/engine", "", 6_650),
-    ("crates/hub", "", 1_970),
-    ("crates/core", "", 7_330),
-    ("crates/judges", "", 13_430),
+    ("crates/cuda", "", 7_490),
+    ("crates/engine", "", 6_910),
+    ("crates/hub", "", 2_025),
+    ("crates/core", "", 7_375),
+    ("crates/judges", "", 13_530),
     ("crates/meta", "", 8_940),
     ("crates/replication", "", 3_980),
-    ("crates/eval", "", 3_810),
-    ("crates/run", "", 6_030),
+    ("crates/eval", "", 3_850),
+    ("crates/run", "", 6_050),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_100),
     ("crates/report", "", 5_520),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 91_110;
+const LINES: usize = 93_430;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];

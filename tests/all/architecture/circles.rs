@@ -20,7 +20,7 @@ const MOST_FROM_ABOVE: &[(&str, usize)] = &[
     ("gguf", 2),
     ("jinja", 2),
     ("judges", 23),
-    ("llm", 4),
+    ("llm", 5),
     ("meta", 20),
     ("model", 39),
     ("mqm", 11),

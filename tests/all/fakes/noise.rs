@@ -79,7 +79,7 @@ impl Llm for Scores {
         let is_chance = is_chance(&tokens, self.n_vocab, &[]);
         let scored = |text: &String| {
             let (text, tokens) = (text.clone(), tokens.clone());
-            Scored { text, tokens, reading: None, is_chance, usage: Usage::default() }
+            Scored { text, tokens, reading: None, estimate: None, is_chance, usage: Usage::default() }
         };
         Ok(texts.iter().map(scored).collect())
     }

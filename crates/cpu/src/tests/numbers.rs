@@ -8,7 +8,10 @@ use crate::attend::{Cached, Row, SPLIT, Scratch, attend, key_at, value_at};
 use crate::lanes::Stored;
 use crate::{activate, norm, routing, softmax};
 use tribunal_model::BLOCK;
-use tribunal_model::{backend::Xielu, config::Activation};
+use tribunal_model::{
+    backend::{Pointwise, Xielu},
+    config::Activation,
+};
 
 /// A quiet NaN, the one that x86 makes, and one with every bit of the payload.
 const NANS: [u32; 3] = [0x7fc0_0000, 0xffc0_0000, 0x7fff_ffff];
@@ -19,7 +22,7 @@ const XIELU: Xielu = Xielu { positive: 0.9, negative: 1.3, beta: 0.5, eps: -1e-6
 type Operation = Box<dyn Fn(Isa, &mut [f32])>;
 
 /// Operations on each number of a row.
-fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 10] {
+fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 11] {
     let gated = |activation: Activation| -> Operation {
         let up = other.to_vec();
         Box::new(move |isa, x| activate::apply(activation, isa, x, &up))
@@ -39,7 +42,8 @@ fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 10] {
         ("silu_mul", gated(Activation::Silu)),
         ("gelu_mul", gated(Activation::GeluTanh)),
         ("clamped", gated(Activation::ClampedSilu { alpha: 1.702, limit: 7.0 })),
-        ("xielu", Box::new(|isa, x| activate::xielu(isa, x, XIELU))),
+        ("xielu", Box::new(|isa, x| activate::pointwise(Pointwise::Xielu(XIELU), isa, x))),
+        ("gelu", Box::new(|isa, x| activate::pointwise(Pointwise::Gelu, isa, x))),
         ("up", up),
         ("logistic_mul", Box::new(move |isa, x| activate::logistic_mul(isa, x, &of_gate))),
         ("logistic", Box::new(routing::logistic)),
@@ -55,11 +59,32 @@ fn xielu_is_its_formula_on_every_instruction_set() {
     let [positive, negative, beta, eps] = [positive, negative, beta, eps].map(f64::from);
     for isa in Isa::available() {
         let mut ours = x.clone();
-        activate::xielu(isa, &mut ours, XIELU);
+        activate::pointwise(Pointwise::Xielu(XIELU), isa, &mut ours);
         for (&x, &ours) in x.iter().zip(&ours) {
             let x = f64::from(x);
             let curved = if x > 0.0 { positive * x * x } else { negative * (x.min(eps).exp_m1() - x) };
             let expected = curved + beta * x;
+            let error = (f64::from(ours) - expected).abs();
+            assert!(error <= 3e-7 * expected.abs().max(1.0), "{isa:?}: {ours} for {expected} at {x}");
+        }
+    }
+}
+
+/// Against Simpson's rule over the normal distribution's density.
+#[test]
+fn gelu_is_its_formula_on_every_instruction_set() {
+    let kept = |x: f64| {
+        let density = |t: f64| (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let (n, width) = (2000, x / 2000.0);
+        let weight = |i: i32| if i == 0 || i == n { 1.0 } else { f64::from(2 + 2 * (i % 2)) };
+        0.5 + (0..=n).map(|i| weight(i) * density(f64::from(i) * width)).sum::<f64>() * width / 3.0
+    };
+    let x: Vec<f32> = (-240..=240).map(|i| i as f32 * 0.05).chain([-1e-7, 1e-7, -80.0, 80.0]).collect();
+    for isa in Isa::available() {
+        let mut ours = x.clone();
+        activate::pointwise(Pointwise::Gelu, isa, &mut ours);
+        for (&x, &ours) in x.iter().zip(&ours) {
+            let expected = f64::from(x) * kept(f64::from(x));
             let error = (f64::from(ours) - expected).abs();
             assert!(error <= 3e-7 * expected.abs().max(1.0), "{isa:?}: {ours} for {expected} at {x}");
         }

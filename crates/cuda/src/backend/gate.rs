@@ -12,7 +12,10 @@ use super::{
     },
     Cuda, Values,
 };
-use tribunal_model::{backend::Xielu, config::Activation};
+use tribunal_model::{
+    backend::{Pointwise, Xielu},
+    config::Activation,
+};
 
 impl Cuda {
     /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel has
@@ -61,19 +64,24 @@ impl Cuda {
     }
 
     /// The nonlinearity of a product with the matrix of a half without a gate.
-    pub(super) fn xielu_of(&self, x: &Values, w: &Linear, xielu: Xielu) -> Result<Values, Error> {
+    pub(super) fn pointwise_of(&self, x: &Values, w: &Linear, function: Pointwise) -> Result<Values, Error> {
         let (rows, n) = (x.n_rows, w.n);
         let up = self.values(Slot::Product, rows, 4 * n)?;
         self.multiply(x, w, (up.at(), n), false)?;
         let out = self.values(Slot::Gated, rows, 2 * n)?;
-        let Xielu { positive, negative, beta, eps } = xielu;
-        let floats = [positive, negative, beta, eps].map(Argument::Float);
+        let (kernel, numbers) = match function {
+            Pointwise::Xielu(Xielu { positive, negative, beta, eps }) => {
+                ("xielu", vec![positive, negative, beta, eps])
+            }
+            Pointwise::Gelu => ("gelu", Vec::new()),
+        };
+        let floats: Vec<Argument> = numbers.into_iter().map(Argument::Float).collect();
         let pointers = [up.at(), out.at()].map(Argument::At);
         let sizes = [rows, n].map(Argument::size);
         // SAFETY: up is [rows, n] f32, out [rows, n] bf16, 256-byte aligned places of the arena.
         unsafe {
             let shape = Shape::new([rows, n.div_ceil(1024)], 256);
-            self.launch(("gate", "xielu"), shape, &[&pointers[..], &sizes, &floats].concat())?;
+            self.launch(("gate", kernel), shape, &[&pointers[..], &sizes, &floats].concat())?;
         }
         Ok(out)
     }

@@ -11,6 +11,7 @@ use super::{
     },
     Cuda, Values,
 };
+use tribunal_model::backend::{LayerNorm, Normed};
 
 /// The addends of rows before their norm.
 #[derive(Clone, Copy)]
@@ -79,6 +80,36 @@ impl Cuda {
             None => Add::Sums(Sums { at: dense.at(), n: 1, bias: None }),
         };
         self.residual_norm(x, (add, factor), next)
+    }
+
+    /// The norm of each row with a bias; the stream is replaced if it is `to`.
+    pub(super) fn norm_with_bias(
+        &self,
+        x: &Values,
+        LayerNorm { weight, bias }: LayerNorm<'_, Memory>,
+        to: Normed,
+    ) -> Result<Values, Error> {
+        let cols = self.config.hidden;
+        let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
+        let stream = if to == Normed::StreamToo { x.at() } else { 0 };
+        let pointers = [x.at(), weight.at(), bias.at(), stream, out.at()].map(Argument::At);
+        let sizes = [x.n_rows, cols].map(Argument::size);
+        let arguments = [&pointers[..], &sizes, &[self.eps()]].concat();
+        // SAFETY: x is [rows, cols] f32, out [rows, cols] bf16, weight and bias are [cols] f32; all are
+        // 256-byte aligned and freed only after the stream is synchronised.
+        unsafe { self.launch(("norm", "layer_norm"), Shape::new([x.n_rows, 1], 256), &arguments)? };
+        Ok(out)
+    }
+
+    /// Adds the rows of a table at the step's places.
+    pub(super) fn add_rows_at_places(&self, x: &Values, table: &Memory) -> Result<(), Error> {
+        let cols = self.config.hidden;
+        let pointers = [table.at(), self.plan.places.from(self.numbers()?), x.at()].map(Argument::At);
+        let sizes = [x.n_rows, cols].map(Argument::size);
+        let shape = Shape::new([x.n_rows, cols.div_ceil(256)], 256);
+        // SAFETY: x is [rows, cols] f32 and the plan has a place in the table, which has rows of as many f32,
+        // for each row; all are 256-byte aligned and freed only after the stream is synchronised.
+        unsafe { self.launch(("embed", "add_places"), shape, &[&pointers[..], &sizes].concat()) }
     }
 
     fn is_centred(&self) -> Argument {

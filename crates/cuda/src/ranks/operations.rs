@@ -17,8 +17,8 @@ use super::{
 use tribunal_model::{
     KvType, Result, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Recheck, Rows,
-        Runtime, StepStatus, Xielu,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LayerNorm, LogitsStatus, Matrices, Normed,
+        Pointwise, Recheck, Rows, Runtime, StepStatus,
     },
     config::{self, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -289,8 +289,29 @@ impl Backend for Ranks {
         self.whole_rows(&gated, self.ends(self.whole.intermediate, 2))
     }
 
-    fn xielu_product(&mut self, x: &Self::Input, up: &Self::Linear, xielu: Xielu) -> Result<Self::Input> {
-        let activated = self.each_mut(|i, cuda| cuda.xielu_product(&x[i], &up[i], xielu))?;
+    fn add_positions(&mut self, x: &mut Self::Stream, table: &Self::Vector) -> Result<()> {
+        self.each_mut(|i, cuda| cuda.add_positions(&mut x[i], &table[i])).map(drop)
+    }
+
+    fn layer_norm(
+        &mut self,
+        x: &mut Self::Stream,
+        LayerNorm { weight, bias }: LayerNorm<'_, Self::Vector>,
+        to: Normed,
+    ) -> Result<Self::Input> {
+        self.await_readers()?;
+        self.each_mut(|i, cuda| {
+            cuda.layer_norm(&mut x[i], LayerNorm { weight: &weight[i], bias: &bias[i] }, to)
+        })
+    }
+
+    fn pointwise_product(
+        &mut self,
+        x: &Self::Input,
+        up: &Self::Linear,
+        function: Pointwise,
+    ) -> Result<Self::Input> {
+        let activated = self.each_mut(|i, cuda| cuda.pointwise_product(&x[i], &up[i], function))?;
         self.whole_rows(&activated, self.ends(self.whole.intermediate, 2))
     }
 

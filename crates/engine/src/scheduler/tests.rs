@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 const LIMITS: Limits = Limits {
+    whole_prompts: false,
     n_rows: 5,
     n_tokens: 24,
     n_beside_answers: usize::MAX,

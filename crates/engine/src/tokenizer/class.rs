@@ -6,7 +6,11 @@
 use serde_json::Value;
 use tokenizers::{
     DecoderWrapper, ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, Tokenizer,
-    pre_tokenizers::metaspace::{Metaspace, PrependScheme},
+    pre_tokenizers::{
+        metaspace::{Metaspace, PrependScheme},
+        sequence::Sequence,
+        whitespace::WhitespaceSplit,
+    },
 };
 
 use super::{Error, pieces};
@@ -58,7 +62,7 @@ pub(super) fn defaults(config: &Value) -> &'static [(&'static str, &'static str)
 }
 
 /// Replaces the normalizer and pre-tokenizer where the class has its own: Llama's marks the beginning of the
-/// text, or with `legacy` of each part between added tokens.
+/// text, or with `legacy` of each part between added tokens; XLM-R's marks each word.
 ///
 /// `model_type` is that of the model's `config.json`.
 ///
@@ -69,6 +73,11 @@ pub(super) fn rebuild(
     config: &Value,
     model_type: Option<&str>,
 ) -> Result<(), Error> {
+    if matches!(pipeline.get_model(), ModelWrapper::Unigram(_)) && name(config) == "XLMRobertaTokenizer" {
+        let normalizer = pipeline.get_normalizer().and_then(precompiled);
+        let words = if config["add_prefix_space"] == false { Words::Plain } else { Words::Marked };
+        return xlm_roberta(pipeline, normalizer, words).map_err(|e| Error::Json(e.to_string()));
+    }
     let as_in_file = model_type.is_some_and(|kind| AS_IN_FILE.contains(&kind));
     let ModelWrapper::BPE(model) = pipeline.get_model() else { return Ok(()) };
     if name(config) != "LlamaTokenizer" || as_in_file || is_byte_level(pipeline) {
@@ -85,6 +94,42 @@ pub(super) fn rebuild(
     pipeline.with_pre_tokenizer(Some(Metaspace::new(pieces::SPACE_MARK, scheme, false)));
     pipeline.with_normalizer(None::<NormalizerWrapper>).map_err(|e| Error::Json(e.to_string()))?;
     Ok(())
+}
+
+/// The words of a text, each behind SentencePiece's mark or not.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Words {
+    Marked,
+    Plain,
+}
+
+/// Gives a pipeline the steps of XLM-R: a normalizer, and words between white space.
+///
+/// # Errors
+/// The pipeline cannot be changed.
+pub(super) fn xlm_roberta(
+    pipeline: &mut Tokenizer,
+    normalizer: Option<NormalizerWrapper>,
+    words: Words,
+) -> tokenizers::Result<()> {
+    let scheme = match words {
+        Words::Marked => PrependScheme::Always,
+        Words::Plain => PrependScheme::Never,
+    };
+    let marks = Metaspace::new(pieces::SPACE_MARK, scheme, true);
+    pipeline.with_pre_tokenizer(Some(Sequence::new(vec![WhitespaceSplit.into(), marks.clone().into()])));
+    pipeline.with_decoder(Some(marks));
+    pipeline.with_normalizer(normalizer)?;
+    Ok(())
+}
+
+/// The compiled map of characters in a normalizer, the only step of it that the class keeps.
+fn precompiled(normalizer: &NormalizerWrapper) -> Option<NormalizerWrapper> {
+    match normalizer {
+        NormalizerWrapper::Precompiled(_) => Some(normalizer.clone()),
+        NormalizerWrapper::Sequence(steps) => steps.as_ref().iter().find_map(precompiled),
+        _ => None,
+    }
 }
 
 fn is_byte_level(pipeline: &Tokenizer) -> bool {

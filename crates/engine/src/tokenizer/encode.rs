@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use tokenizers::{
-    Model, NormalizedString, Normalizer, OffsetType, PreTokenizedString, PreTokenizer, Token,
+    Encoding, Model, NormalizedString, Normalizer, OffsetType, PreTokenizedString, PreTokenizer, Token,
     tokenizer::normalizer::Range as Of,
 };
 
@@ -90,25 +90,33 @@ impl Tokenizer {
         Ok(self.added_bos().into_iter().chain(self.encode_data(text)?).collect())
     }
 
+    /// Ids of a text that is data, each with the bytes of the text that it stands for.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode_data`].
+    pub fn encode_spans(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, Error> {
+        let _share = self.budget.share(text.len());
+        let encoding = caught(|| self.run(text, text.into(), Control::Nowhere, OffsetType::Byte))?;
+        let spans = encoding.get_offsets().iter().map(|&(start, end)| start..end);
+        Ok(encoding.get_ids().iter().copied().zip(spans).collect())
+    }
+
     fn encode(&self, text: &str, control: Control<'_>, place: Place) -> Result<Vec<u32>, Error> {
         if text.is_empty() {
             return Ok(Vec::new());
         }
         let _share = self.budget.share(text.len());
         let encode = || match place {
-            Place::Beginning => self.run(text, text.into(), control),
+            Place::Beginning => self.run(text, text.into(), control, OffsetType::None),
             Place::Inside => {
                 let marked = format!("{BEFORE}{text}");
                 let mut pieces = PreTokenizedString::from(marked.as_str());
                 pieces
                     .split(|_, piece| Ok(cut(&piece, [(Some(Vec::new()), 0..1), (None, 1..marked.len())])))?;
-                self.run(&marked, pieces, control)
+                self.run(&marked, pieces, control, OffsetType::None)
             }
         };
-        // A damaged normalizer may panic only for some texts.
-        let ids = panics::caught(encode)
-            .ok_or_else(|| Error::Encode("its pipeline panics on this text, so it is damaged".into()))?;
-        ids.map_err(|e| Error::Encode(e.to_string()))
+        Ok(caught(encode)?.get_ids().to_vec())
     }
 
     /// The pipeline: added tokens in the original text, the normalizer, normalized added tokens, the
@@ -118,7 +126,8 @@ impl Tokenizer {
         text: &str,
         mut pieces: PreTokenizedString,
         control: Control<'_>,
-    ) -> tokenizers::Result<Vec<u32>> {
+        offsets: OffsetType,
+    ) -> tokenizers::Result<Encoding> {
         pieces.split(|_, piece| Ok(Self::at_added(text, &piece, &self.added.plain, control)))?;
         let normalizer = self.pipeline.get_normalizer();
         pieces.split(|_, mut piece| {
@@ -131,7 +140,7 @@ impl Tokenizer {
             pre_tokenizer.pre_tokenize(&mut pieces)?;
         }
         pieces.tokenize(|piece| self.tokens(text, piece, control))?;
-        Ok(pieces.into_encoding(None, 0, OffsetType::None)?.get_ids().to_vec())
+        pieces.into_encoding(None, 0, offsets)
     }
 
     /// Cuts a piece of the text at the added tokens in it.
@@ -170,11 +179,22 @@ impl Tokenizer {
             }
             let merged = piece.get().get(token.offsets.0..token.offsets.1).unwrap_or_default();
             for (at, c) in merged.char_indices() {
-                split.extend(model.tokenize(&merged[at..at + c.len_utf8()])?);
+                let from = token.offsets.0 + at;
+                let letters = model.tokenize(&merged[at..at + c.len_utf8()])?.into_iter();
+                split.extend(letters.map(|Token { id, value, offsets: (start, end) }| {
+                    Token::new(id, value, (from + start, from + end))
+                }));
             }
         }
         Ok(split)
     }
+}
+
+/// Runs a pipeline. A damaged normalizer may panic only for some texts.
+fn caught(encode: impl FnOnce() -> tokenizers::Result<Encoding>) -> Result<Encoding, Error> {
+    let encoding = panics::caught(encode)
+        .ok_or_else(|| Error::Encode("its pipeline panics on this text, so it is damaged".into()))?;
+    encoding.map_err(|e| Error::Encode(e.to_string()))
 }
 
 /// The parts of a piece, each left to the next step or with its ids.
@@ -203,8 +223,9 @@ fn original(piece: &NormalizedString, at: Range<usize>) -> Option<Range<usize>> 
 pub(super) fn unknown(pipeline: &tokenizers::Tokenizer) -> Option<u32> {
     // The last character of the last plane for private use is in no vocabulary.
     let text = "\u{10FFFD}";
-    match &pipeline.get_model().tokenize(text).ok()?[..] {
-        [token] if token.value != text => Some(token.id),
+    let model = pipeline.get_model();
+    match &model.tokenize(text).ok()?[..] {
+        [token] if model.id_to_token(token.id).as_deref() != Some(text) => Some(token.id),
         _ => None,
     }
 }

@@ -20,6 +20,8 @@ const ROLES: [&str; 7] =
 enum PieceKind {
     ByteLevel,
     SentencePiece,
+    /// Of encoders: no text is made of it.
+    WordPiece,
 }
 
 /// The texts of a model's folder that define its tokenizer.
@@ -70,6 +72,7 @@ fn piece_kind(pipeline: &Tokenizer) -> Result<PieceKind, Error> {
     fn find(decoder: &DecoderWrapper) -> Option<PieceKind> {
         match decoder {
             DecoderWrapper::ByteLevel(_) => Some(PieceKind::ByteLevel),
+            DecoderWrapper::WordPiece(_) => Some(PieceKind::WordPiece),
             DecoderWrapper::ByteFallback(_) | DecoderWrapper::Metaspace(_) => Some(PieceKind::SentencePiece),
             DecoderWrapper::Sequence(list) => list.get_decoders().iter().find_map(find),
             _ => None,
@@ -94,6 +97,7 @@ fn token_bytes(pipeline: &Tokenizer, kind: PieceKind, added: &[Added]) -> Result
         bytes[*id as usize] = match kind {
             PieceKind::ByteLevel => pieces::byte_level_bytes(piece, &alphabet),
             PieceKind::SentencePiece => pieces::sentencepiece_bytes(piece),
+            PieceKind::WordPiece => piece.strip_prefix("##").unwrap_or(piece).as_bytes().into(),
         };
     }
     for Added { id, token, is_control } in added {

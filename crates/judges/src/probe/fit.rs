@@ -491,6 +491,7 @@ mod tests {
             text: String::new(),
             tokens: Vec::new(),
             reading: Some(reading),
+            estimate: None,
             is_chance: false,
             usage: Usage::default(),
         }

@@ -5,6 +5,7 @@ mod gemba_esa_wmt26;
 mod himate_code;
 mod judges;
 mod judges_charges;
+mod judges_comet;
 mod judges_eaprompt;
 mod judges_expected;
 mod judges_fsp;

@@ -64,6 +64,7 @@ fn every_method_has_a_score_for_what_is_not_a_translation() {
     likelihood: the model's; not a translation: in French, not German; the score is the model's (asked)
     remedy: the model's; not a translation: in French, not German; the score is the model's (asked)
     reward: the model's; not a translation: in French, not German; the score is the model's (asked)
+    comet: the model's; not a translation: in French, not German; the score is the model's (asked)
     m-mad: -25; critical non-translation 25; not a translation: in French, not German
     himate: -25; critical non-translation 25; not a translation: in French, not German
     rate: 0; critical non-translation 25; not a translation: in French, not German

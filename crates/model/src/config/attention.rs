@@ -145,11 +145,18 @@ impl Config {
         self.attention(self.kind_of(layer))
     }
 
-    /// Number of layers with this kind of attention.
+    /// Number of layers that have a place in the cache. An encoder computes a text in one step, so that all
+    /// of its layers share one.
+    #[must_use]
+    pub fn n_cached_layers(&self) -> usize {
+        if self.encoder.is_some() { 1 } else { self.n_layers }
+    }
+
+    /// Number of layers with this kind of attention that have a place in the cache.
     #[must_use]
     pub fn n_layers_of(&self, kind: AttentionKind) -> usize {
         let attends = |&layer: &usize| self.delta_net_of(layer).is_none() && self.kind_of(layer) == kind;
-        (0..self.n_layers).filter(attends).count()
+        (0..self.n_cached_layers()).filter(attends).count()
     }
 
     /// Returns true if sliding layers rotate by other angles than the full ones.
@@ -177,7 +184,7 @@ impl Config {
     /// Numbers that one token adds to the cache, in all layers.
     #[must_use]
     pub fn cached(&self) -> usize {
-        let layers = (0..self.n_layers).filter(|&layer| self.delta_net_of(layer).is_none());
+        let layers = (0..self.n_cached_layers()).filter(|&layer| self.delta_net_of(layer).is_none());
         layers.map(|layer| self.attention_of(layer).cached()).sum()
     }
 }

@@ -4,7 +4,7 @@
 use super::{Feed, Layer, Mixer, Norms};
 use crate::{
     Config, Result, Weights,
-    backend::{Backend, BesideNorms, Cut, DeltaNetWeights, Matrices, Xielu},
+    backend::{Backend, BesideNorms, Cut, DeltaNetWeights, Matrices, Pointwise, Xielu},
     config::{DeltaNet, QkNorm},
 };
 
@@ -135,7 +135,7 @@ impl<B: Backend> Load<'_, B> {
         Ok(Feed::Ungated {
             up_proj: self.linear(&[(part("up"), c.intermediate)], c.hidden, Cut::Anywhere)?,
             down_proj: self.linear(&[(part("down"), c.hidden)], c.intermediate, Cut::Anywhere)?,
-            xielu: Xielu { positive, negative, beta, eps },
+            function: Pointwise::Xielu(Xielu { positive, negative, beta, eps }),
         })
     }
 

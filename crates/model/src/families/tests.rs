@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Rope, Routing, Scaling, ScoreHead, Scoring, SharedExpert, gguf::tensors::UNUSED};
+use crate::config::{
+    EncoderConfig, Rope, Routing, Scaling, ScoreHead, Scoring, SharedExpert, gguf::tensors::UNUSED,
+};
 
 fn ok(json: &Value) -> Config {
     from_json("config.json", json).unwrap_or_else(|error| panic!("{error}: {json}"))
@@ -109,6 +111,9 @@ fn every_field_of_a_class_is_known() {
         "apertus",
         "cohere",
         "cohere2",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "bert",
     ] {
         let mut all = hf::Class::of(model_type).unwrap().defaults.clone();
         all.insert("model_type".into(), model_type.into());
@@ -122,6 +127,42 @@ fn every_field_of_a_class_is_known() {
         };
         let bare = json!({"model_type": model_type});
         assert_eq!(ok(&with(&Value::Object(all), head.clone())), ok(&with(&bare, head)), "{model_type}");
+    }
+}
+
+#[test]
+fn an_encoder_has_positions_behind_its_padding_token_and_no_output_matrix() {
+    // As published: XLM-R large, XLM-R XL, multilingual E5 small.
+    let large = json!({"model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"], "hidden_size": 1024,
+        "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24, "max_position_embeddings": 514,
+        "vocab_size": 250_002, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "position_embedding_type": "absolute",
+        "output_past": true});
+    let c = ok(&large);
+    assert_eq!((c.n_layers, c.full.head_dim, c.context, c.norms), (24, 64, 512, LayerNorms::Behind));
+    assert_eq!(c.encoder, Some(EncoderConfig { first_position: 2, n_types: 1 }));
+    assert_eq!((c.encoder.unwrap().padding(), c.has_gate(), c.cached()), (Some(1), false, 2 * 1024));
+    let xl = ok(&json!({"model_type": "xlm-roberta-xl"}));
+    assert_eq!((xl.hidden, xl.full.head_dim, xl.context, xl.norms), (2560, 80, 512, LayerNorms::Before));
+    let small = json!({"model_type": "bert", "hidden_size": 384, "intermediate_size": 1536, "pad_token_id": 0,
+        "num_attention_heads": 12, "vocab_size": 250_037, "pooler_type": "first_token_transform"});
+    let c = ok(&small);
+    assert_eq!((c.full.head_dim, c.context, c.encoder.unwrap().padding()), (32, 512, None));
+    for (more, words) in [
+        (json!({"hidden_act": "relu"}), &["`hidden_act`", "not `gelu`"][..]),
+        (json!({"position_embedding_type": "relative_key"}), &["`position_embedding_type`", "relative_key"]),
+        (json!({"is_decoder": true}), &["`is_decoder`", "is true"]),
+        (json!({"add_cross_attention": true}), &["`add_cross_attention`", "is true"]),
+        (json!({"rope_theta": 10000.0}), &["`rope_theta`", "not a setting of an encoder"]),
+        (json!({"max_position_embeddings": 2}), &["`max_position_embeddings`", "the first 2 positions"]),
+        (json!({"num_attention_heads": 7}), &["`num_attention_heads`", "does not divide 1024"]),
+        (json!({"shiny": 1}), &["`shiny`", "not known"]),
+        (
+            json!({"architectures": ["XLMRobertaForSequenceClassification"]}),
+            &["`architectures`", "a classifier"],
+        ),
+        (json!({"architectures": ["XLMRobertaForTokenClassification"]}), &["`architectures`", "head is not"]),
+    ] {
+        refused(&with(&large, more), words);
     }
 }
 

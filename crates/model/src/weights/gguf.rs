@@ -79,8 +79,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         projections::mark_neighbours(&config, &mut index);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
-    let remarks = remark.into_iter().collect();
-    Ok(Weights { path: paths[0].clone(), files: maps, index, config, metadata, seed: None, remarks })
+    let (path, remarks) = (paths[0].clone(), remark.into_iter().collect());
+    Ok(Weights { path, files: maps, index, config, metric: None, metadata, seed: None, remarks })
 }
 
 fn bad(path: &Path, reason: String) -> Error {

@@ -1,4 +1,5 @@
-//! Safetensors folders: `config.json` with one file or an index of shards.
+//! Safetensors folders: `config.json` with one file or an index of shards; and folders of metrics, whose
+//! tensors may be in a checkpoint by PyTorch Lightning.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +10,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 use super::{
-    Entry, Format, Mapped, Source, Weights, experts, hybrid, projections,
+    Entry, Format, Mapped, Source, Weights, experts, hybrid, lightning, of_metric, projections,
     quantised::Piece,
     score_head,
     unread::{self, Names},
@@ -21,6 +22,7 @@ use crate::{
         hf::{Renames, stop_ids},
     },
     families,
+    metric::Settings,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
 
@@ -32,15 +34,25 @@ const OUTPUT: &str = "lm_head.weight";
 
 /// Opens a folder.
 pub fn open(path: &Path) -> Result<Weights, Error> {
+    let metric = Settings::read(path)?;
     let config_path = path.join("config.json");
-    let bytes = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(io(&config_path))?;
-    let reading =
-        families::read_json(&config_path.display().to_string(), &small_file::json(&config_path, &bytes)?)?;
-    let (mut files, mut pieces) = (Vec::new(), BTreeMap::new());
-    for shard in shards(path)? {
+    let shards = shards(path, metric.as_ref())?;
+    let derived = metric.as_ref().filter(|_| !config_path.exists());
+    let json = if let Some(metric) = derived {
+        of_metric::encoder_config(metric, &tensors(&path.join(&shards[0]), 0)?.1)?
+    } else {
+        let bytes = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(io(&config_path))?;
+        small_file::json(&config_path, &bytes)?
+    };
+    let reading = families::read_json(&config_path.display().to_string(), &json)?;
+    let (mut files, mut pieces, mut heads) = (Vec::new(), BTreeMap::new(), Vec::new());
+    for shard in shards {
         let shard_path = path.join(shard);
-        let file = Mapped::open(&shard_path)?;
-        list(&shard_path, &file.map, (files.len(), reading.names), &mut pieces)?;
+        let (file, mut listed) = tensors(&shard_path, files.len())?;
+        if metric.is_some() {
+            heads.extend(of_metric::take_head(&shard_path, &mut listed)?);
+        }
+        name(&shard_path, listed, reading.names, &mut pieces)?;
         files.push(file);
     }
     let named = |piece: &Piece| ((piece.file, piece.start), piece.name.clone());
@@ -70,10 +82,14 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     // Layers that predict further tokens, or that the file excludes from the computation.
     index.retain(|name, _| fit::layer(name).is_none_or(|layer| layer < config.n_layers));
     unread::check(path, &config, (&files, &names), |name| name == ScoreHead::BIAS, &mut index)?;
+    for head in heads {
+        index.insert(head.name.clone(), plain(&files[head.file].path, head)?);
+    }
     if let Some(ids) = generation_stops(path)? {
         config.stop_ids = ids;
     }
-    Ok(Weights { path: path.into(), files, index, config, metadata: None, seed: None, remarks: Vec::new() })
+    let (path, remarks) = (path.into(), Vec::new());
+    Ok(Weights { path, files, index, config, metric, metadata: None, seed: None, remarks })
 }
 
 fn bad(path: &Path, reason: impl Into<String>, hint: &str) -> Error {
@@ -97,10 +113,13 @@ fn generation_stops(folder: &Path) -> Result<Option<Vec<u32>>, Error> {
 }
 
 /// The shard files, in order of their names.
-fn shards(folder: &Path) -> Result<BTreeSet<String>, Error> {
+fn shards(folder: &Path, metric: Option<&Settings>) -> Result<Vec<String>, Error> {
+    if metric.is_some() && folder.join(lightning::FILE).exists() {
+        return Ok(vec![lightning::FILE.to_owned()]);
+    }
     let index_path = folder.join("model.safetensors.index.json");
     let bytes = small_file::read_if_there(&index_path, MAX_TOKENIZER_BYTES).map_err(io(&index_path))?;
-    let Some(bytes) = bytes else { return Ok(BTreeSet::from(["model.safetensors".to_owned()])) };
+    let Some(bytes) = bytes else { return Ok(vec!["model.safetensors".to_owned()]) };
     let index = small_file::json(&index_path, &bytes)?;
     let map = index.get("weight_map").and_then(Value::as_object);
     let map = map.ok_or_else(|| bad(&index_path, "has no `weight_map`", "fetch the file again"))?;
@@ -108,23 +127,38 @@ fn shards(folder: &Path) -> Result<BTreeSet<String>, Error> {
     if names.iter().any(|name| name.contains(['/', '\\'])) {
         return Err(bad(&index_path, "names a file outside its folder", "fetch the file again"));
     }
-    Ok(names)
+    Ok(names.into_iter().collect())
+}
+
+/// Maps a shard, and lists its tensors.
+fn tensors(path: &Path, file_idx: usize) -> Result<(Mapped, Vec<Piece>), Error> {
+    let file = Mapped::open(path)?;
+    if path.ends_with(lightning::FILE) {
+        let pieces = lightning::pieces(path, file_idx, &file.map)?;
+        return Ok((file, pieces));
+    }
+    let parsed = SafeTensors::deserialize(&file.map)
+        .map_err(|e| bad(path, format!("is not a whole safetensors file: {e}"), "fetch it again"))?;
+    let pieces = parsed.iter().map(|(name, view)| {
+        let start = view.data().as_ptr() as usize - file.map.as_ptr() as usize;
+        let (end, shape) = (start + view.data().len(), view.shape().to_vec());
+        Piece { name: name.to_owned(), file: file_idx, start, end, dtype: view.dtype(), shape }
+    });
+    let pieces = pieces.collect();
+    Ok((file, pieces))
 }
 
 /// Adds one shard's tensors to the list, with the names that the family's have here.
-fn list(
+fn name(
     path: &Path,
-    file: &[u8],
-    (file_idx, names): (usize, Renames),
+    listed: Vec<Piece>,
+    names: Renames,
     pieces: &mut BTreeMap<String, Piece>,
 ) -> Result<(), Error> {
-    let parsed = SafeTensors::deserialize(file)
-        .map_err(|e| bad(path, format!("is not a whole safetensors file: {e}"), "fetch it again"))?;
-    for (name, view) in parsed.iter() {
-        let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
-        let (end, shape) = (start + view.data().len(), view.shape().to_vec());
-        let piece = Piece { name: name.to_owned(), file: file_idx, start, end, dtype: view.dtype(), shape };
-        if let Some(other) = pieces.insert(canonical(name, names), piece).filter(|other| other.name != name) {
+    for piece in listed {
+        let name = piece.name.clone();
+        if let Some(other) = pieces.insert(canonical(&name, names), piece).filter(|other| other.name != name)
+        {
             let reason = format!("has the same tensor as `{}` and as `{name}`", other.name);
             return Err(bad(path, reason, "remove one of them"));
         }

@@ -12,7 +12,7 @@ pub use blocks::blocks;
 
 use crate::{
     Config,
-    config::{Attention, DeltaNet, Latent, QkNorm, ScoreHead},
+    config::{Attention, DeltaNet, EncoderConfig, Latent, QkNorm, ScoreHead},
 };
 
 /// Parameters of one tensor's seeded numbers.
@@ -33,7 +33,8 @@ pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> We
         index.insert(name, Entry { file: 0, start: 0, end, dtype, shape, rows: None, source: Source::Plain });
     }
     let path = PathBuf::from(format!("seeded weights ({seed})"));
-    Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed), remarks: Vec::new() }
+    let (files, seed) = (Vec::new(), Some(seed));
+    Weights { path, files, index, config, metric: None, metadata: None, seed, remarks: Vec::new() }
 }
 
 /// Every tensor that the decoder reads, by its name in checkpoints of this architecture, with its shape.
@@ -43,15 +44,18 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         "",
         [
             (true, "model.embed_tokens.weight", embeddings.clone()),
-            (true, "model.norm.weight", vec![c.hidden]),
-            (!c.tied && c.score_head.is_none(), "lm_head.weight", embeddings),
+            (c.encoder.is_none(), "model.norm.weight", vec![c.hidden]),
+            (!c.tied && c.score_head.is_none() && c.encoder.is_none(), "lm_head.weight", embeddings),
         ],
     );
+    all.extend(c.encoder.into_iter().flat_map(|encoder| around_layers(c, encoder)));
     all.extend(c.score_head.map(|head| (ScoreHead::WEIGHT.to_owned(), vec![head.n_outputs, c.hidden])));
     for i in 0..c.n_layers {
         let layer = format!("model.layers.{i}.");
         let norms = c.norms.names().into_iter().flatten();
-        all.extend(norms.map(|norm| (format!("{layer}{norm}.weight"), vec![c.hidden])));
+        for part in std::iter::once("weight").chain(c.encoder.map(|_| "bias")) {
+            all.extend(norms.clone().map(|norm| (format!("{layer}{norm}.{part}"), vec![c.hidden])));
+        }
         all.extend(present(&layer, beside_norms(c, i)));
         all.extend(match c.delta_net_of(i) {
             Some(delta_net) => present(&layer, linear_attention(c, delta_net)),
@@ -63,6 +67,19 @@ pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         all.extend(feed_forward(c, i, &format!("{layer}mlp.")));
     }
     all
+}
+
+/// The tensors of an encoder outside of its layers, but for the words.
+fn around_layers(c: &Config, encoder: EncoderConfig) -> Vec<(String, Vec<usize>)> {
+    let norm = EncoderConfig::outer_norm(c.norms);
+    let positions = vec![c.context + encoder.first_position, c.hidden];
+    let tensors = [
+        (EncoderConfig::POSITIONS.to_owned(), positions),
+        (EncoderConfig::TYPES.to_owned(), vec![encoder.n_types, c.hidden]),
+        (format!("{norm}.weight"), vec![c.hidden]),
+        (format!("{norm}.bias"), vec![c.hidden]),
+    ];
+    tensors.into()
 }
 
 /// Presence in the model, name and shape of a tensor.
@@ -150,12 +167,12 @@ fn feed_forward(c: &Config, layer: usize, prefix: &str) -> Vec<(String, Vec<usiz
     if experts.is_none_or(|experts| experts.beside_dense) {
         let (has_biases, width) = (c.mlp_bias, c.intermediate);
         let [gate, up, down] = gated("", width);
-        all.extend((!c.xielu).then_some(gate).into_iter().chain([up, down]));
+        all.extend(c.has_gate().then_some(gate).into_iter().chain([up, down]));
         all.extend(XIELU.into_iter().filter(|_| c.xielu).map(|part| (format!("{prefix}{part}"), vec![1])));
         all.extend(present(
             prefix,
             [
-                (has_biases && !c.xielu, "gate_proj.bias", vec![width]),
+                (has_biases && c.has_gate(), "gate_proj.bias", vec![width]),
                 (has_biases, "up_proj.bias", vec![width]),
                 (has_biases, "down_proj.bias", vec![h]),
             ],

@@ -39,7 +39,9 @@ const UNUSED: [&str; 9] = [
 /// Returns true if a tensor of this name has no effect on the computation for text.
 pub(super) fn is_unused(config: &Config, name: &str) -> bool {
     let head = if config.score_head.is_some() { "score." } else { "lm_head." };
-    !(name.starts_with("model.") || name.starts_with(head))
+    // An encoder's pooler, and its heads for pretraining, read its states.
+    let is_of_head = config.encoder.is_none() && name.starts_with(head);
+    !(name.starts_with("model.") || is_of_head)
         || OTHER_PARTS.iter().any(|part| name.starts_with(part))
         || UNUSED.iter().any(|ending| name.ends_with(ending))
 }

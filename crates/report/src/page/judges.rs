@@ -56,7 +56,7 @@ fn warnings(records: &[Record], noun: &str) -> Vec<String> {
     let mut systems: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for record in records {
         let (untranslated, all) = systems.entry(&record.system).or_default();
-        *untranslated += usize::from(record.warning.is_some());
+        *untranslated += usize::from(record.is_untranslated());
         *all += 1;
     }
     systems.into_iter().filter_map(|(system, (n, of))| untranslated(system, n, of, noun)).collect()

@@ -12,7 +12,7 @@ use super::difference::{Difference, around, unlike};
 use crate::{
     call::{CallLine, Content, Continuation, Spelled, prompt_hash},
     judges::{Panel, Role},
-    llm::{Chat, Error, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored},
+    llm::{Chat, Error, Estimate, LinearProbe, Llm, MetricTexts, Reply, ResponseFormat, Sampling, Scored},
 };
 
 /// The recorded calls of one group.
@@ -209,6 +209,12 @@ impl Llm for ReplayLlm {
     fn score(&self, chat: &Chat) -> Result<Scored, Error> {
         let score = |model: &dyn Llm| model.score(chat).map(|scored| vec![scored]);
         self.scored(chat, &[String::new()], score)?.pop().ok_or_else(unrecorded)
+    }
+
+    fn estimate(&self, texts: &MetricTexts<'_>) -> Result<Estimate, Error> {
+        let estimate = |model: &dyn Llm| model.estimate(texts).map(|estimate| vec![estimate.into()]);
+        let scored = self.scored(&texts.chat(), &[String::new()], estimate)?.pop();
+        scored.and_then(|scored| scored.estimate).ok_or_else(unrecorded)
     }
 
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {

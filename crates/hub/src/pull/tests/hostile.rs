@@ -66,6 +66,29 @@ fn unpinned() -> Card {
 const FILE: &str = "/zoo/fox/resolve/c0ffee/other.gguf";
 
 #[test]
+fn a_file_may_be_in_another_repository() {
+    const CAT: &str = "/api/models/zoo/cat/revision/main?blobs=true";
+    let sha256 = digest::sha256_of(BYTES);
+    let of_cat = br#"{"sha":"beef","siblings":[{"rfilename":"words.json","size":43}]}"#;
+    let (endpoint, log) = server(vec![
+        (CONTENTS, listing(&sha256)),
+        (FILE, page(BYTES)),
+        (CAT, page(of_cat)),
+        ("/zoo/cat/resolve/beef/words.json", page(BYTES)),
+    ]);
+    let home = tempfile::tempdir().unwrap();
+    let paths = [("fox.gguf", "other.gguf"), ("tokenizer.json", "zoo/cat:words.json")];
+    let paths = paths.map(|(path, remote)| (path.to_owned(), remote.to_owned())).into();
+    let source = Source::Hub { repository: "zoo/fox".into(), revision: Pin::Unpinned, paths };
+    let origins: Vec<Box<dyn Origin>> = vec![Box::new(Hub::new(source, Access { endpoint, token: None }))];
+    let card = card(&[("fox.gguf", None), ("tokenizer.json", None)]);
+    let receipt = pull_from(&origins, &card, home.path(), &mut ()).unwrap();
+    assert!(home.path().join("fox/tokenizer.json").is_file());
+    assert!(receipt.files.iter().all(|file| file.sha256 == sha256), "{receipt:?}");
+    assert_eq!(log.lock().unwrap().len(), 4);
+}
+
+#[test]
 fn a_hash_that_is_a_path_or_no_hash_is_refused() {
     for stated in ["../../../../escaped", "ééééééééé", "", "g0", &"A".repeat(64)] {
         let (endpoint, log) = server(vec![(CONTENTS, listing(stated)), (FILE, page(BYTES))]);

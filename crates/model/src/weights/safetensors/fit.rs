@@ -22,7 +22,7 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
     // Norms over all heads have their width.
     let is_over_all = matches!(c.qk_norm, QkNorm::EachHead | QkNorm::Projection);
     let q_norm = if is_over_all { String::new() } else { of_attention("q_norm") };
-    let half = if c.xielu { "up_proj" } else { "gate_proj" };
+    let half = if c.has_gate() { "gate_proj" } else { "up_proj" };
     let gate = format!("model.layers.0.mlp.{half}.weight");
     let sparse =
         c.experts.as_ref().and_then(|experts| experts.layers.iter().position(|has| *has)).unwrap_or(0);

@@ -1,0 +1,74 @@
+//! Estimates of a metric: its texts as sequences of tokens, their hidden states, and its head's prediction.
+//! The head itself is in `tribunal_model::metric`.
+
+use crate::llm::{self, Chat, Estimate, EstimatedSpan, MetricTexts, Usage};
+
+use super::{
+    Engine,
+    model::metric::{Delimiters, Inputs, Metric, Texts, Tokens},
+};
+
+impl Engine {
+    /// The estimate of a translation: [`crate::llm::Llm::estimate`].
+    pub(super) fn estimate_of(&self, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+        let metric = self.loaded.metric.as_ref().ok_or_else(|| {
+            llm::Error::Engine("the model is no metric; hint: a metric's folder has `hparams.yaml`".into())
+        })?;
+        let translation = self.tokens(texts.translation)?;
+        let Inputs { sequences, is_cut } = self.inputs(metric, texts, &translation)?;
+        let computed = sequences.iter().map(Vec::len).sum();
+        let depths: Vec<usize> = metric.depths().iter().map(|depth| *depth as usize).collect();
+        let states = sequences.into_iter().map(|ids| self.encode(ids, &depths));
+        let predicted = metric.predict(&states.collect::<Result<Vec<_>, _>>()?, &translation);
+        if !predicted.score.is_finite() {
+            return Err(llm::Error::Engine("the estimate is not a number; the weights are damaged".into()));
+        }
+        let span = |span: tribunal_model::metric::TaggedSpan| EstimatedSpan {
+            start: span.range.start,
+            end: span.range.end,
+            severity: span.severity,
+            confidence: span.confidence,
+        };
+        Ok(Estimate {
+            score: predicted.score,
+            parts: predicted.parts.into_iter().map(|(name, score)| (name.to_owned(), score)).collect(),
+            spans: predicted.spans.into_iter().map(span).collect(),
+            is_cut,
+            usage: Usage { computed, distinct: computed, ..Usage::default() },
+        })
+    }
+
+    /// The number of tokens that the texts of a recorded question take; `None` of a model that is no metric.
+    pub(super) fn metric_tokens(&self, chat: &Chat) -> Option<Result<usize, llm::Error>> {
+        let (metric, texts) = (self.loaded.metric.as_ref()?, MetricTexts::from_chat(chat)?);
+        let inputs = self.tokens(texts.translation).and_then(|tokens| self.inputs(metric, &texts, &tokens));
+        Some(inputs.map(|inputs| inputs.sequences.iter().map(Vec::len).sum()))
+    }
+
+    fn inputs(
+        &self,
+        metric: &Metric,
+        texts: &MetricTexts<'_>,
+        translation: &Tokens,
+    ) -> Result<Inputs, llm::Error> {
+        let tokens = |text: Option<&str>| text.map(|text| self.tokens(text)).transpose();
+        let (source, reference) = (tokens(texts.source)?, tokens(texts.reference)?);
+        let texts = Texts { source: source.as_ref(), translation, reference: reference.as_ref() };
+        let id = |name: &str| self.loaded.tokenizer.control_id(name);
+        let Some((first, last)) = id("<s>").zip(id("</s>")) else {
+            return Err(llm::Error::Engine("the metric's tokenizer has not both `<s>` and `</s>`".into()));
+        };
+        metric.inputs(&texts, Delimiters { first, last }).map_err(|field| {
+            llm::Error::Engine(format!("the metric needs the {} of the segment", field.name()))
+        })
+    }
+
+    /// The tokens of a text, in which the names of control tokens are plain text.
+    fn tokens(&self, text: &str) -> Result<Tokens, llm::Error> {
+        self.check_bytes(std::iter::once(text))?;
+        let spans = self.loaded.tokenizer.encode_spans(text);
+        let spans = spans.map_err(|error| llm::Error::Engine(error.to_string()))?;
+        let (ids, ranges) = spans.into_iter().unzip();
+        Ok(Tokens { ids, ranges })
+    }
+}
