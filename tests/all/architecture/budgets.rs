@@ -11,10 +11,10 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 8_770),
+    ("crates/model", "", 8_790),
     ("crates/cpu", "", 7_380),
-    ("crates/cuda", "", 7_490),
-    ("crates/engine", "", 6_840),
+    ("crates/cuda", "", 7_540),
+    ("crates/engine", "", 6_860),
     ("crates/hub", "", 1_970),
     ("crates/core", "", 7_330),
     ("crates/judges", "", 13_200),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 91_620;
+const LINES: usize = 91_740;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_000, 400];
