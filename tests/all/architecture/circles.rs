@@ -22,7 +22,7 @@ const MOST_FROM_ABOVE: &[(&str, usize)] = &[
     ("judges", 23),
     ("llm", 5),
     ("meta", 20),
-    ("model", 39),
+    ("model", 40),
     ("mqm", 11),
     ("replication", 1),
     ("report", 23),
