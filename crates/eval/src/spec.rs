@@ -403,7 +403,7 @@ pub struct Resources {
     /// GPUs to split each model over, by default the fewest that hold it; results are the same
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::tensor_parallel))]
     pub tensor_parallel: Option<usize>,
-    /// Weights that are not quantized: auto, bf16, f16, f32 or q8_0
+    /// Weights that are not quantized: auto, bf16, f16, f32 or `q8_0`
     #[cfg_attr(feature = "clap", arg(long, default_value = "auto", value_parser = values::word::<Dtype>))]
     pub dtype: Dtype,
     /// Number format of the activations that meet quantized weights: q8 or float

@@ -102,7 +102,9 @@ mod tests {
         };
         let cautions = |segments: &[Segment]| {
             let mut outside = OutOfScope::new(scope.clone());
-            segments.iter().for_each(|segment| outside.add(segment));
+            for segment in segments {
+                outside.add(segment);
+            }
             outside.cautions()
         };
         let of = |pair, source: &str| translation(pair, source, "x");

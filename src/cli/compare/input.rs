@@ -25,7 +25,7 @@ pub struct Input {
     /// The systems in the order of the run's input; empty for inputs without a run.
     pub order: Vec<String>,
     /// Cautions about the judge on the run's input.
-    of_input: Vec<String>,
+    stored_cautions: Vec<String>,
     /// Segment numbers of a score file that can count from 0 or from 1; its units have these numbers until
     /// [`Input::read_all`] settles them.
     unsettled: Option<Numbered>,
@@ -82,15 +82,15 @@ impl Input {
             judgements
         };
         let run = run_of(path)?;
-        let (signature, order, of_input) =
+        let (signature, order, stored_cautions) =
             run.map(|run| (Some(run.signature), run.systems, run.cautions)).unwrap_or_default();
-        Ok(Self { judgements, signature, order, of_input, unsettled })
+        Ok(Self { judgements, signature, order, stored_cautions, unsettled })
     }
 
     /// All cautions about a run that is compared with others, which together have this number of systems.
     #[must_use]
     pub fn cautions(&self, n_systems: usize) -> Vec<String> {
-        let cautions = |signature| cautions(signature, &self.of_input, n_systems);
+        let cautions = |signature| cautions(signature, &self.stored_cautions, n_systems);
         self.signature.as_ref().map_or_else(Vec::new, cautions)
     }
 

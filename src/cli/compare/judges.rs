@@ -40,7 +40,9 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     }
     let cautions: Vec<String> = inputs.iter().flat_map(cautions).collect();
     if args.printed.is_rows() {
-        cautions.iter().for_each(|caution| say!("caution: {caution}"));
+        for caution in &cautions {
+            say!("caution: {caution}");
+        }
     }
     let json = || serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold, "warnings": warnings, "cautions": cautions});
     args.printed.print(

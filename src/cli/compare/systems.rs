@@ -133,7 +133,9 @@ fn print(
     out: &mut dyn Write,
 ) -> Result<()> {
     if args.printed.is_rows() {
-        cautions(inputs).iter().for_each(|caution| say!("caution: {caution}"));
+        for caution in cautions(inputs) {
+            say!("caution: {caution}");
+        }
     }
     args.printed.print(out, || json(args, inputs, all), || flat(all), |out| text(args, inputs, all, out))
 }

@@ -113,16 +113,16 @@ fn tokens_and_their_bytes_are_those_of_transformers() {
     assert_eq!(spans.last(), Some(&(96, 6..9)), "{spans:?}");
 }
 
-fn open(name: &str, options: Options) -> Engine {
-    Engine::open(&tiny(name), &options).unwrap_or_else(|error| panic!("{name}: {error}"))
+fn open(name: &str, options: &Options) -> Engine {
+    Engine::open(&tiny(name), options).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 #[test]
 fn a_text_has_the_same_bits_alone_and_in_company() {
     for name in NAMES {
-        let alone = open(name, Options { threads: Some(1), n_rows: 1, ..Options::default() });
-        let busy = open(name, Options { threads: Some(2), step_tokens: 40, ..Options::default() });
-        let text = |i: u32| (0..1 + i * 7 % 120).map(|at| 5 + (at * 31 + i) % 300).collect::<Vec<u32>>();
+        let alone = open(name, &Options { threads: Some(1), n_rows: 1, ..Options::default() });
+        let busy = open(name, &Options { threads: Some(2), step_tokens: 40, ..Options::default() });
+        let text = |i: u32| (0..=i * 7 % 120).map(|at| 5 + (at * 31 + i) % 300).collect::<Vec<u32>>();
         let bits = |states: Vec<Vec<f32>>| states.iter().flatten().map(|x| x.to_bits()).collect::<Vec<u32>>();
         let expected: Vec<Vec<u32>> =
             (0..24).map(|i| bits(alone.encode(text(i), &[0, 1, 2]).unwrap())).collect();
@@ -149,7 +149,7 @@ fn a_text_has_the_same_bits_alone_and_in_company() {
 fn weights_in_memory_may_have_fewer_bits() {
     for (name, format) in NAMES.into_iter().flat_map(|name| [(name, Format::Bf16), (name, Format::Q8_0)]) {
         let compute = Compute { floats: Some(format), ..Compute::default() };
-        let engine = open(name, Options { compute, ..Options::default() });
+        let engine = open(name, &Options { compute, ..Options::default() });
         for (ids, theirs) in sequences(name) {
             let differs = worst(&engine.encode(ids, &[0, 1, 2]).unwrap(), &theirs);
             assert!(differs > 1e-4 && differs < 0.3, "{name}, {format:?}: {differs}");
@@ -159,7 +159,7 @@ fn weights_in_memory_may_have_fewer_bits() {
 
 #[test]
 fn what_an_encoder_cannot_do_is_refused() {
-    let engine = open("xlm-roberta", Options::default());
+    let engine = open("xlm-roberta", &Options::default());
     assert_eq!(engine.facts().context, 128);
     let asked = engine.ask(&Chat::raw("x"), &ResponseFormat::Text, &Sampling::default()).unwrap_err();
     assert!(asked.to_string().contains("is an encoder and generates no text"), "{asked}");
@@ -180,7 +180,7 @@ fn what_an_encoder_cannot_do_is_refused() {
     assert!(error.contains("leaves 128 positions for a text; hint: `--context 128`"), "{error}");
     let on_gpus = Weights::open(&tiny("bert")).unwrap().check_gpu().unwrap_err().to_string();
     assert!(on_gpus.contains("it is an encoder"), "{on_gpus}");
-    let decoder = open("qwen2", Options { kv_bytes: Some(4 << 20), ..Options::default() });
+    let decoder = open("qwen2", &Options { kv_bytes: Some(4 << 20), ..Options::default() });
     let error = decoder.encode(vec![5], &[1]).unwrap_err().to_string();
     assert!(error.contains("is no encoder"), "{error}");
 }

@@ -71,7 +71,9 @@ fn question(doc: &str, seg: usize, text: &str) -> Question {
 /// All checks on records of a judge whose best score is 0.
 fn findings(records: &[Record], questions: &[Question]) -> Vec<Finding> {
     let mut checks = HealthChecks::new(questions);
-    records.iter().for_each(|record| checks.add(record));
+    for record in records {
+        checks.add(record);
+    }
     checks.findings(Some(0.0))
 }
 
@@ -208,7 +210,9 @@ fn good_translations_are_not_degenerate() {
     assert_eq!(checked(&assessed(90.0).collect::<Vec<_>>()), (vec![SameQuality], vec![SameScore, NoError]));
     assert_eq!(checked(&assessed(50.0).collect::<Vec<_>>()).0, [SameQuality, NoError], "errors are missing");
     // The same score everywhere that is not the best, or the best one beside errors.
-    predicted.iter_mut().for_each(|record| record.score = Some(-3.0));
+    for record in &mut predicted {
+        record.score = Some(-3.0);
+    }
     assert_eq!(checked(&predicted).0, [SameScore]);
     let flawed: Vec<Record> = (0..16)
         .map(|_| Record { score: Some(0.0), quality_score: None, ..plausible()[15].clone() })
