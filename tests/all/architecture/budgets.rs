@@ -11,7 +11,7 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 9_700),
+    ("crates/model", "", 9_710),
     ("crates/cpu", "", 7_380),
     ("crates/cuda", "", 7_540),
     ("crates/engine", "", 6_910),
@@ -26,7 +26,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/bench", "", 2_100),
     ("crates/report", "", 5_520),
     ("crates/tune", "", 2_370),
-    (".", "cli", 5_870),
+    (".", "cli", 5_880),
     (".", "", 30),
 ];
 

@@ -177,9 +177,9 @@ fn a_head_unlike_its_settings_is_refused_by_name() {
         ),
         (
             Box::new(|config, _| {
-                config.insert("model_type".into(), json!("bert"));
+                config.insert("model_type".into(), json!("electra"));
             }),
-            "architecture `bert` is not known",
+            "architecture `electra` is not known",
         ),
     ];
     for (change, words) in cases {

@@ -208,7 +208,11 @@ mod tests {
     fn every_card_has_estimates_for_the_devices_that_hold_it() {
         let work = Work { prompt_tokens: 1_000_000, answer_tokens: 100_000 };
         for card in hub::all().unwrap() {
-            let weights = Weights::from_card(&card).unwrap();
+            // Encoders generate nothing, and their cards have no shape.
+            let Some(weights) = Weights::from_card(&card) else {
+                assert!(card.shape.is_none(), "{}", card.name);
+                continue;
+            };
             let on_gpus = match Kind::from_card(&card, weights).unwrap() {
                 Kind::Dense => 2,
                 Kind::Quantised | Kind::Mixture => 1,

@@ -370,7 +370,10 @@ fn a_score_head_has_an_output_for_each_label() {
     let padding = Some(0);
     assert_eq!(from_json("c", &gemma).unwrap().score_head, Some(ScoreHead { n_outputs: 2, padding }));
     assert_eq!(from_json("c", &llama()).unwrap().score_head, None);
-    refused(&json!({"model_type": "bert", "architectures": ["BertForSequenceClassification"]}), &["`bert`"]);
+    refused(
+        &json!({"model_type": "bert", "architectures": ["BertForSequenceClassification"]}),
+        &["a classifier on an encoder"],
+    );
 }
 
 #[test]
