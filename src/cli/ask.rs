@@ -156,7 +156,7 @@ impl Args {
         if let Some(Head::Metric(_)) = head {
             let model = &self.model.model;
             bail!(
-                "`{model}` is a metric and answers no question\nhint: `tribunal score --method comet` judges by it"
+                "`{model}` is a metric and answers no question\nhint: use it with `tribunal score --method comet`"
             );
         }
         let is_scored = matches!(head, Some(Head::Scores(_)));

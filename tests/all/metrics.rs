@@ -106,8 +106,8 @@ fn models_and_inputs_that_do_not_fit_are_refused_before_anything_is_loaded() {
     std::fs::write(other.join("hparams.yaml"), hparams.replace("regression_metric", "ranking_metric"))
         .unwrap();
     for (method, model, words) in [
-        ("comet", &regression, "is a metric that needs references"),
-        ("comet", &language_model, "is no metric of the COMET family"),
+        ("comet", &regression, "which needs references, and none are given"),
+        ("comet", &language_model, "is not a metric of the COMET family"),
         ("gemba-da", &regression, "is a metric and answers no question"),
         ("comet", &other, "`class_identifier` is `ranking_metric`, which is not supported"),
     ] {
@@ -117,7 +117,7 @@ fn models_and_inputs_that_do_not_fit_are_refused_before_anything_is_loaded() {
     let mut ask = small.tribunal(&["ask", "Hallo", "--model"]);
     ask.arg(&regression);
     let (code, text) = said(ask);
-    assert!(code == 2 && text.contains("hint: `tribunal score --method comet` judges by it"), "{text}");
+    assert!(code == 2 && text.contains("hint: use it with `tribunal score --method comet`"), "{text}");
     let (code, text) = said(small.tribunal(&["models", "show", "Unbabel/XCOMET-XL"]));
     assert!(code == 0 && text.contains("CC BY-NC-SA 4.0"), "{text}");
 }

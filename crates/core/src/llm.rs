@@ -67,9 +67,9 @@ pub trait Llm: Sync + Send {
     /// The estimate of a metric that was trained on human scores (COMET).
     ///
     /// # Errors
-    /// [`Error::Engine`] when the model is no metric, or needs a text that is missing.
+    /// [`Error::Engine`] when the model is not a metric, or needs a text that is missing.
     fn estimate(&self, _texts: &MetricTexts<'_>) -> Result<Estimate, Error> {
-        Err(Error::Engine("this model is no metric".into()))
+        Err(Error::Engine("this model is not a metric".into()))
     }
 
     /// Returns true if the model can reason before an answer ([`Chat::thought`]): if its chat template marks

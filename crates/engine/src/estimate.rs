@@ -12,7 +12,9 @@ impl Engine {
     /// The estimate of a translation: [`crate::llm::Llm::estimate`].
     pub(super) fn estimate_of(&self, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
         let metric = self.loaded.metric.as_ref().ok_or_else(|| {
-            llm::Error::Engine("the model is no metric; hint: a metric's folder has `hparams.yaml`".into())
+            llm::Error::Engine(
+                "the model is not a metric; hint: the folder of a metric has `hparams.yaml`".into(),
+            )
         })?;
         let translation = self.tokens(texts.translation)?;
         let Inputs { sequences, is_cut } = self.inputs(metric, texts, &translation)?;
@@ -38,7 +40,7 @@ impl Engine {
         })
     }
 
-    /// The number of tokens that the texts of a recorded question take; `None` of a model that is no metric.
+    /// The number of tokens that the texts of a recorded question take; `None` unless the model is a metric.
     pub(super) fn metric_tokens(&self, chat: &Chat) -> Option<Result<usize, llm::Error>> {
         let (metric, texts) = (self.loaded.metric.as_ref()?, MetricTexts::from_chat(chat)?);
         let inputs = self.tokens(texts.translation).and_then(|tokens| self.inputs(metric, &texts, &tokens));
@@ -56,7 +58,7 @@ impl Engine {
         let texts = Texts { source: source.as_ref(), translation, reference: reference.as_ref() };
         let id = |name: &str| self.loaded.tokenizer.control_id(name);
         let Some((first, last)) = id("<s>").zip(id("</s>")) else {
-            return Err(llm::Error::Engine("the metric's tokenizer has not both `<s>` and `</s>`".into()));
+            return Err(llm::Error::Engine("the metric's tokenizer lacks `<s>` or `</s>`".into()));
         };
         metric.inputs(&texts, Delimiters { first, last }).map_err(|field| {
             llm::Error::Engine(format!("the metric needs the {} of the segment", field.name()))

@@ -434,7 +434,7 @@ impl Llm for Engine {
             let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };
             let tokens: Vec<Token> = places.iter().map(token).collect();
             let is_chance = self.is_chance(&tokens);
-            Scored { text: text.clone(), tokens, reading: None, estimate: None, is_chance, usage }
+            Scored { text: text.clone(), tokens, is_chance, usage, ..Scored::default() }
         };
         Ok(continuations.iter().zip(places).map(scored).collect())
     }
@@ -442,8 +442,7 @@ impl Llm for Engine {
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, llm::Error> {
         let states = self.states(chat, text, &probe.depths)?;
         let reading = Some(states.apply(probe));
-        let (text, tokens) = (text.to_owned(), Vec::new());
-        Ok(Scored { text, tokens, reading, estimate: None, is_chance: false, usage: states.usage })
+        Ok(Scored { text: text.to_owned(), reading, usage: states.usage, ..Scored::default() })
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {

@@ -18,10 +18,9 @@ impl Engine {
         let reason =
             "the model has a score head and generates no text; hint: `tribunal ask` prints its scores";
         if self.loaded.head.is_some() {
-            Err(llm::Error::Engine(reason.into()))
-        } else {
-            self.vocabulary().map(drop)
+            return Err(llm::Error::Engine(reason.into()));
         }
+        self.vocabulary().map(drop)
     }
 
     /// The vocabulary of answers.
@@ -37,23 +36,25 @@ impl Engine {
     /// Shape: `[depths][tokens, hidden]`.
     ///
     /// # Errors
-    /// A model that is no encoder, a depth that it does not have, and [`llm::Error::TooLong`] for a text of
-    /// more tokens than it has positions.
+    /// A model that is not an encoder, a depth that it lacks, and [`llm::Error::TooLong`] for a text of more
+    /// tokens than it has positions.
     pub fn encode(&self, ids: Vec<u32>, depths: &[usize]) -> Result<Vec<Vec<f32>>, llm::Error> {
         let Facts { n_layers, encoder, sizes, .. } = &self.loaded.facts;
         let failed = |reason: String| Err(llm::Error::Engine(reason));
         let Some(encoder) = encoder else {
-            return failed("the model is no encoder; hint: take XLM-R, InfoXLM, E5 or BERT".into());
+            return failed("the model is not an encoder; hint: use XLM-R, InfoXLM, E5 or BERT".into());
         };
         self.check_length(ids.len(), 0)?;
         if let Some(id) =
             ids.iter().find(|id| **id as usize >= sizes.vocab || Some(**id) == encoder.padding())
         {
-            return failed(format!("the encoder has no text with the token {id}"));
+            return failed(format!("the encoder does not take the token {id}"));
         }
         let Some(deepest) = depths.iter().max() else { return Ok(Vec::new()) };
         if deepest > n_layers {
-            return failed(format!("hidden states after {deepest} layers of an encoder with {n_layers}"));
+            return failed(format!(
+                "hidden states after {deepest} layers were requested, but the encoder has {n_layers}"
+            ));
         }
         let variant = self.variant(Some(*deepest as u32));
         let depths = depths.iter().map(|&depth| depth as u32).collect();
@@ -108,14 +109,7 @@ impl Engine {
             return Err(llm::Error::Engine(reason.into()));
         }
         let reading = Some(Reading { ends: Vec::new(), values });
-        Ok(Scored {
-            text: String::new(),
-            tokens: Vec::new(),
-            reading,
-            estimate: None,
-            is_chance: false,
-            usage: reply.usage,
-        })
+        Ok(Scored { reading, usage: reply.usage, ..Scored::default() })
     }
 
     /// Computes hidden states of the tokens from `first` on, after each of `depths` layers.

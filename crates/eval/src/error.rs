@@ -59,7 +59,7 @@ pub enum Error {
     #[error("nothing to judge")]
     NoInput,
     /// A model whose head is not the one that the method reads.
-    #[error("`{model}` {reason}, which `{method}` cannot use\nhint: {hint}")]
+    #[error("`{method}` cannot use `{model}`, which {reason}\nhint: {hint}")]
     Head { method: String, model: String, reason: String, hint: String },
     #[error("texts, a table and a test set cannot be combined")]
     SeveralInputs,

@@ -344,7 +344,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
         adapter::refuse_as_model(path)?;
         let identity = Identity::from_path(path)?;
         if identity.weights.is_dir()
-            && !["config.json", "hparams.yaml"].iter().any(|name| path.join(name).exists())
+            && !["config.json", hub::METRIC].iter().any(|name| path.join(name).exists())
         {
             return Err(Error::NotAModel(name.to_owned()));
         }

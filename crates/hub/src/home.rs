@@ -20,11 +20,8 @@ const READ: [&str; 7] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "chat_template.jinja",
-    METRIC,
+    shards::METRIC,
 ];
-
-/// Settings of a metric of the COMET family.
-const METRIC: &str = "hparams.yaml";
 
 /// The folder of all models: `$TRIBUNAL_HOME`, or `tribunal` in the platform's cache folder
 /// (`~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows).

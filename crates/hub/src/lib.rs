@@ -30,6 +30,7 @@ mod shelf;
 pub use home::{Identity, Local, State, Template, fingerprint};
 pub use packages::SameBytes;
 pub use shape::{Shape, ShapeDeltaNet, ShapeExperts, ShapeFullAttention};
+pub use shards::METRIC;
 
 /// A judge model: everything known about it before its files are on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

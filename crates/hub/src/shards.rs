@@ -5,12 +5,15 @@ use std::{collections::BTreeSet, path::Path};
 use super::hub::MAX_INDEX_BYTES;
 use crate::files;
 
+/// Settings of a metric of the COMET family.
+pub const METRIC: &str = "hparams.yaml";
+
 /// The checkpoint of a metric by PyTorch Lightning.
 const CHECKPOINT: &str = "checkpoints/model.ckpt";
 
 /// The weight files of a folder: a metric's checkpoint, the safetensors that an index names, or the only one.
 pub(super) fn weight_files(folder: &Path) -> BTreeSet<String> {
-    if folder.join("hparams.yaml").is_file() && folder.join(CHECKPOINT).is_file() {
+    if folder.join(METRIC).is_file() && folder.join(CHECKPOINT).is_file() {
         return BTreeSet::from([CHECKPOINT.to_owned()]);
     }
     let index = files::read_at_most(&folder.join("model.safetensors.index.json"), MAX_INDEX_BYTES).ok();

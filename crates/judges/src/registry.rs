@@ -61,7 +61,7 @@ pub fn find(name: &str) -> Result<&'static Method<'static>, setup::Error> {
         {
             format!("; options stand behind a colon: `{method}:{options}`")
         } else if plain.contains(comet::METHOD.name) {
-            ", which is a metric; the method `comet` judges by models of that family".to_owned()
+            ", which is a metric; use the method `comet` with one of its models".to_owned()
         } else if METRICS.iter().any(|metric| plain.contains(metric)) {
             ", which is a metric, not a judge; for a score like MQM use `probe`".to_owned()
         } else {

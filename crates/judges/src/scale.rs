@@ -262,7 +262,7 @@ impl fmt::Display for Scale {
                 write!(f, "logistic function of the score head's output, {ends}; higher is better")
             }
             Unit::HeadOutput => f.write_str("output of the model's score head, unbounded; higher is better"),
-            Unit::Metric => f.write_str("score of the metric, of most from about 0 to 1; higher is better"),
+            Unit::Metric => f.write_str("score of the metric, usually between 0 and 1; higher is better"),
             Unit::Difficulty => write!(f, "negative difficulty, {ends}, higher is easier"),
         }?;
         if self.raw == Direction::Lower { f.write_str("; raw scores without the minus") } else { Ok(()) }

@@ -57,7 +57,9 @@ impl<B: Backend> Encoder<B> {
     /// no memory on the device.
     pub fn load(weights: &Weights, backend: B) -> Result<Self> {
         let config = weights.config().clone();
-        let Some(encoder) = config.encoder else { return Err(Error::Step("the model is no encoder".into())) };
+        let Some(encoder) = config.encoder else {
+            return Err(Error::Step("the model is not an encoder".into()));
+        };
         let load = Load { weights, config: &config, backend: &backend };
         let (first_position, padding) = (encoder.first_position, encoder.padding());
         Ok(Self {

@@ -182,5 +182,5 @@ fn what_an_encoder_cannot_do_is_refused() {
     assert!(on_gpus.contains("it is an encoder"), "{on_gpus}");
     let decoder = open("qwen2", &Options { kv_bytes: Some(4 << 20), ..Options::default() });
     let error = decoder.encode(vec![5], &[1]).unwrap_err().to_string();
-    assert!(error.contains("is no encoder"), "{error}");
+    assert!(error.contains("is not an encoder"), "{error}");
 }

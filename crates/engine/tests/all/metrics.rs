@@ -183,7 +183,7 @@ fn questions_that_a_metric_cannot_answer() {
     assert!(error.contains("no score head"), "{error}");
     let encoder = crate::model::tiny("xlm-roberta");
     let error = Engine::open(&encoder, &options()).unwrap().estimate(&texts).unwrap_err().to_string();
-    assert!(error.contains("no metric"), "{error}");
+    assert!(error.contains("not a metric"), "{error}");
 }
 
 /// The error of a folder after a change to it.

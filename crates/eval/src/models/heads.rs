@@ -1,6 +1,6 @@
 //! The heads of models beside what a judge needs, before any weight is read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tribunal_model::{Weights, metric::Class};
 
@@ -16,10 +16,10 @@ use crate::{
 /// The method of a judge: `comet` for a metric where none was named but the default.
 ///
 /// # Errors
-/// Those of [`check`].
+/// Those of [`assignments`].
 pub fn with_method(mut spec: Spec) -> Result<Spec> {
     if spec.judge.method == JudgeSpec::default().method
-        && assignments(&spec.models)?.iter().all(|of| matches!(head(&of.model), Some(Head::Metric(_))))
+        && assignments(&spec.models)?.iter().all(|of| is_metric(&of.model))
     {
         comet::METHOD.name.clone_into(&mut spec.judge.method);
     }
@@ -49,18 +49,17 @@ pub fn check(spec: &ModelSpec, method: &str, needed: Option<NeededHead>) -> Resu
                 let hint = format!("the methods {} read score heads", readers.join(" and "));
                 ("has a score head and answers no question".to_owned(), hint)
             }
-            (None | Some(NeededHead::Scores { .. }), Head::Metric(_)) => (
-                "is a metric and answers no question".to_owned(),
-                "the method `comet` judges by it".to_owned(),
-            ),
+            (None | Some(NeededHead::Scores { .. }), Head::Metric(_)) => {
+                ("is a metric and answers no question".to_owned(), "use the method `comet`".to_owned())
+            }
             (Some(NeededHead::Metric { shows_reference: false }), Head::Metric(class))
                 if class.needs_reference() =>
             {
-                let hint = "give references (`-r FILE`), or a metric without, such as `wmt22-cometkiwi-da`";
-                ("is a metric that needs references".to_owned(), hint.to_owned())
+                let hint = "give references (`-r FILE`), or use a metric that needs none, such as `wmt22-cometkiwi-da`";
+                ("needs references, and none are given".to_owned(), hint.to_owned())
             }
             (Some(NeededHead::Metric { .. }), Head::Vocabulary | Head::Encoder) => (
-                "is no metric of the COMET family".to_owned(),
+                "is not a metric of the COMET family".to_owned(),
                 "a metric, such as `wmt22-comet-da`".to_owned(),
             ),
             (_, Head::Encoder) => {
@@ -103,9 +102,7 @@ pub enum Head {
 /// read.
 #[must_use]
 pub fn head(name: &str) -> Option<Head> {
-    let path = Path::new(name);
-    let path = if path.exists() { path.to_owned() } else { hub::find(name).ok()?.local().ok()?.weights };
-    let weights = Weights::open(&path).ok()?;
+    let weights = Weights::open(&path(name)?).ok()?;
     if let Some(metric) = weights.metric() {
         return Some(Head::Metric(metric.class));
     }
@@ -114,4 +111,15 @@ pub fn head(name: &str) -> Option<Head> {
         return Some(Head::Encoder);
     }
     Some(config.score_head.map_or(Head::Vocabulary, |head| Head::Scores(head.n_outputs)))
+}
+
+/// Returns true if a model on this machine has the settings of a metric.
+fn is_metric(name: &str) -> bool {
+    path(name).is_some_and(|path| path.join(hub::METRIC).is_file())
+}
+
+/// The file or folder of a model on this machine.
+fn path(name: &str) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if path.exists() { Some(path.to_owned()) } else { Some(hub::find(name).ok()?.local().ok()?.weights) }
 }

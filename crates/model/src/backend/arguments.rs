@@ -18,8 +18,8 @@ pub enum Cut {
     Anywhere,
     /// By heads of so many outputs.
     Heads(usize),
-    /// The parts are those of [`Backend::mix`]: a key head's outputs stay together with those of its value
-    /// heads.
+    /// The parts are those of [`super::Backend::mix`]: a key head's outputs stay together with those of its
+    /// value heads.
     DeltaNet,
 }
 

@@ -209,7 +209,7 @@ fn good_translations_are_not_degenerate() {
     );
     assert_eq!(checked(&assessed(90.0).collect::<Vec<_>>()), (vec![SameQuality], vec![SameScore, NoError]));
     assert_eq!(checked(&assessed(50.0).collect::<Vec<_>>()).0, [SameQuality, NoError], "errors are missing");
-    // The same score everywhere that is not the best, or the best one beside errors.
+    // One score everywhere: another than the best, and the best one beside errors.
     for record in &mut predicted {
         record.score = Some(-3.0);
     }
