@@ -167,9 +167,9 @@ fn what_an_encoder_cannot_do_is_refused() {
     assert!(matches!(long, llm::Error::TooLong { prompt: 129, context: 128, .. }), "{long}");
     assert!(engine.encode(vec![5; 128], &[1]).is_ok());
     for (ids, depths, reason) in [
-        (vec![5, 1], &[1][..], "no text with the token 1"),
-        (vec![5, 320], &[1], "no text with the token 320"),
-        (vec![5], &[3], "after 3 layers of an encoder with 2"),
+        (vec![5, 1], &[1][..], "does not take the token 1"),
+        (vec![5, 320], &[1], "does not take the token 320"),
+        (vec![5], &[3], "after 3 layers were requested, but the encoder has 2"),
         (Vec::new(), &[1], "the prompt is empty"),
     ] {
         let error = engine.encode(ids, depths).unwrap_err().to_string();
