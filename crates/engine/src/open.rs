@@ -91,7 +91,9 @@ pub fn over(
     let vocabulary = (!is_encoder).then(|| Vocabulary::new(&tokenizer, config.vocab)).transpose();
     let vocabulary = vocabulary.map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
-    let loaded = Loaded { workers, tokenizer, template, vocabulary, head, metric, facts, n_adapters };
+    let estimator = options.estimator.clone();
+    let loaded =
+        Loaded { workers, tokenizer, template, vocabulary, head, metric, estimator, facts, n_adapters };
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
 }
 

