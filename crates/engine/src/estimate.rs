@@ -1,6 +1,11 @@
 //! Estimates of a metric: its texts as sequences of tokens, their hidden states, and its head's prediction.
 //! The heads themselves are in `tribunal_model`.
 
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
 use crate::llm::{self, Chat, Estimate, EstimatedSpan, MetricTexts, Reading, Usage};
 
 use super::{
@@ -10,6 +15,34 @@ use super::{
         metric::{Delimiters, Inputs, Metric, Texts, Tokens},
     },
 };
+
+/// Texts whose hidden states are kept. Enough for those that are judged at the same time, with ten
+/// translations each.
+const N_RECENT: usize = 32;
+
+/// The hidden states of a text, once one thread has computed them; `None` if it failed.
+type Slot = Arc<OnceLock<Option<Arc<Vec<Vec<f32>>>>>>;
+
+/// The hidden states of recent texts, the oldest first.
+#[derive(Default)]
+pub(super) struct Recent {
+    texts: Mutex<VecDeque<(Vec<u32>, Slot)>>,
+}
+
+impl Recent {
+    fn slot(&self, ids: &[u32]) -> Slot {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slot)) = texts.iter().find(|(known, _)| known == ids) {
+            return slot.clone();
+        }
+        if texts.len() == N_RECENT {
+            texts.pop_front();
+        }
+        let slot = Slot::default();
+        texts.push_back((ids.to_vec(), slot.clone()));
+        slot
+    }
+}
 
 impl Engine {
     /// The estimate of a translation: [`crate::llm::Llm::estimate`].
@@ -24,10 +57,16 @@ impl Engine {
         })?;
         let translation = self.tokens(texts.translation)?;
         let Inputs { sequences, is_cut } = self.inputs(metric, texts, &translation)?;
-        let computed = sequences.iter().map(Vec::len).sum();
-        let depths: Vec<usize> = metric.depths().iter().map(|depth| *depth as usize).collect();
-        let states = sequences.into_iter().map(|ids| self.encode(ids, &depths));
-        let predicted = metric.predict(&states.collect::<Result<Vec<_>, _>>()?, &translation);
+        let mut usage = Usage::default();
+        let of = &*translation.ids;
+        let is_shared = |ids: &[u32]| !of.is_empty() && !ids.windows(of.len()).any(|part| part == of);
+        let states = sequences.into_iter().map(|ids| match is_shared(&ids) {
+            true => self.shared_states(ids, metric.depths(), &mut usage),
+            false => self.own_states(ids, metric.depths(), &mut usage).map(Arc::new),
+        });
+        let states = states.collect::<Result<Vec<_>, _>>()?;
+        let states: Vec<&[Vec<f32>]> = states.iter().map(|layers| &***layers).collect();
+        let predicted = metric.predict(&states, &translation);
         if !predicted.score.is_finite() {
             return Err(llm::Error::Engine("the estimate is not a number; the weights are damaged".into()));
         }
@@ -43,7 +82,7 @@ impl Engine {
             spans: predicted.spans.into_iter().map(span).collect(),
             tags: None,
             is_cut,
-            usage: Usage { computed, distinct: computed, ..Usage::default() },
+            usage,
         })
     }
 
@@ -54,12 +93,12 @@ impl Engine {
         if translation.ids.is_empty() || source.ids.is_empty() {
             return Err(llm::Error::Engine("source or translation have no tokens".into()));
         }
-        let Inputs { sequences, is_cut } = self.pair(&translation, &source)?;
-        let computed = sequences.iter().map(Vec::len).sum();
-        let depths: Vec<usize> = estimator.depths().iter().map(|depth| *depth as usize).collect();
-        let mut states = sequences.into_iter().map(|ids| self.encode(ids, &depths));
-        let (Some(first), Some(second)) = (states.next(), states.next()) else { unreachable!("two texts") };
-        let estimator::Prediction { score, tags } = estimator.predict(&[first?, second?]);
+        let (sequences, is_cut) = self.pair(&translation, &source)?;
+        let (mut usage, depths) = (Usage::default(), estimator.depths());
+        let [of_translation, of_source] = sequences;
+        let of_source = self.shared_states(of_source, depths, &mut usage)?;
+        let of_translation = self.own_states(of_translation, depths, &mut usage)?;
+        let estimator::Prediction { score, tags } = estimator.predict([&of_translation, &of_source]);
         if !score.is_finite() {
             return Err(llm::Error::Engine("the estimate is not a number; the weights are damaged".into()));
         }
@@ -67,12 +106,50 @@ impl Engine {
             ends: translation.ranges.iter().take(tags.len()).map(|range| range.end).collect(),
             values: tags.into_iter().map(Vec::from).collect(),
         };
-        let usage = Usage { computed, distinct: computed, ..Usage::default() };
         Ok(Estimate { score, tags: Some(tags), is_cut, usage, ..Estimate::default() })
     }
 
-    /// The sequences of a translation and its source.
-    fn pair(&self, translation: &Tokens, source: &Tokens) -> Result<Inputs, llm::Error> {
+    /// The hidden states of a text that is read with other translations too, from those of recent ones.
+    fn shared_states(
+        &self,
+        ids: Vec<u32>,
+        depths: &[u32],
+        usage: &mut Usage,
+    ) -> Result<Arc<Vec<Vec<f32>>>, llm::Error> {
+        let (n, slot, mut failed) = (ids.len(), self.loaded.recent.slot(&ids), None);
+        let known = slot.get().is_some();
+        let states = slot.get_or_init(|| match self.own_states(ids.clone(), depths, usage) {
+            Ok(states) => Some(Arc::new(states)),
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        match (states, failed) {
+            (Some(states), _) => {
+                usage.cached += if known { n } else { 0 };
+                Ok(states.clone())
+            }
+            (None, Some(error)) => Err(error),
+            // The text failed for another translation, which says nothing of this one.
+            (None, None) => self.own_states(ids, depths, usage).map(Arc::new),
+        }
+    }
+
+    /// The hidden states of a text.
+    fn own_states(
+        &self,
+        ids: Vec<u32>,
+        depths: &[u32],
+        usage: &mut Usage,
+    ) -> Result<Vec<Vec<f32>>, llm::Error> {
+        usage.computed += ids.len();
+        usage.distinct += ids.len();
+        self.encode(ids, &depths.iter().map(|depth| *depth as usize).collect::<Vec<_>>())
+    }
+
+    /// The sequences of a translation and its source, and whether one was cut.
+    fn pair(&self, translation: &Tokens, source: &Tokens) -> Result<([Vec<u32>; 2], bool), llm::Error> {
         let context = self.loaded.facts.context;
         Ok(Estimator::inputs(translation, source, self.delimiters()?, context))
     }
@@ -83,12 +160,14 @@ impl Engine {
         let of_translation = self.tokens(texts.translation);
         let inputs = match (&self.loaded.estimator, &self.loaded.metric) {
             (Some(_), _) => of_translation.and_then(|translation| {
-                self.pair(&translation, &self.tokens(texts.source.unwrap_or_default())?)
+                let source = self.tokens(texts.source.unwrap_or_default())?;
+                Ok(self.pair(&translation, &source)?.0.to_vec())
             }),
-            (None, Some(metric)) => of_translation.and_then(|tokens| self.inputs(metric, &texts, &tokens)),
+            (None, Some(metric)) => of_translation
+                .and_then(|tokens| self.inputs(metric, &texts, &tokens).map(|inputs| inputs.sequences)),
             (None, None) => return None,
         };
-        Some(inputs.map(|inputs| inputs.sequences.iter().map(Vec::len).sum()))
+        Some(inputs.map(|sequences| sequences.iter().map(Vec::len).sum()))
     }
 
     fn inputs(

@@ -212,6 +212,7 @@ struct Loaded {
     /// The head of a metric; `None` of other models.
     metric: Option<Metric>,
     estimator: Option<Arc<Estimator>>,
+    recent: estimate::Recent,
     facts: Facts,
     n_adapters: usize,
 }

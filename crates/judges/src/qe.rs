@@ -50,6 +50,8 @@ pub const METHOD: Method = Method {
         "the score is predicted apart from the marks and is not the sum of their penalties; a mark's `confidence` is the \
          probability that a rater marks its likeliest word",
     ),
+    // Its marks have passed the threshold of its fit.
+    shows_from: 0.0,
     presets: &[Preset::Strict],
     weights: Some("wmt"),
     options: Options::CHOICES,
@@ -90,6 +92,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
         trained_on: Some(fit.trained_on.clone()),
         head: Some(NeededHead::Estimator),
         estimator: Some(fit.bytes.clone()),
+        shares_sources: true,
         ..Judge::new(provenance, Qe { fit, weights, has_checks: *options.checks })
     })
 }

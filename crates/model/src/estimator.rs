@@ -13,7 +13,7 @@ use safetensors::{SafeTensors, tensor::TensorView};
 
 use crate::{
     Config, Error, Result,
-    metric::{Delimiters, Inputs, Tokens},
+    metric::{Delimiters, Tokens},
     weights::{self, Format, LowRank},
 };
 use matrix::{Linear, gelu, mean, most, normed, sigmoid, softmax};
@@ -125,9 +125,15 @@ impl Estimator {
         })
     }
 
-    /// The sequences that the encoder computes, the translation's first; each is cut at the context.
+    /// The sequences that the encoder computes, the translation's first, each cut at the context; and whether one was
+    /// cut.
     #[must_use]
-    pub fn inputs(translation: &Tokens, source: &Tokens, delimiters: Delimiters, context: usize) -> Inputs {
+    pub fn inputs(
+        translation: &Tokens,
+        source: &Tokens,
+        delimiters: Delimiters,
+        context: usize,
+    ) -> ([Vec<u32>; 2], bool) {
         let longest = context.saturating_sub(2);
         let sequence = |tokens: &Tokens| {
             let text = tokens.ids.iter().copied().take(longest);
@@ -135,7 +141,7 @@ impl Estimator {
         };
         let texts = [translation, source];
         let is_cut = texts.iter().any(|tokens| tokens.ids.len() > longest);
-        Inputs { sequences: texts.into_iter().map(sequence).collect(), is_cut }
+        (texts.map(sequence), is_cut)
     }
 
     /// The prediction from the states of the sequences of [`Self::inputs`], after each of [`Self::depths`].
@@ -143,8 +149,8 @@ impl Estimator {
     ///
     /// Shape: `[2][depths][tokens * hidden]`.
     #[must_use]
-    pub fn predict(&self, states: &[Vec<Vec<f32>>; 2]) -> Prediction {
-        let [translation, source] = states.each_ref().map(|layers| self.side(layers));
+    pub fn predict(&self, states: [&[Vec<f32>]; 2]) -> Prediction {
+        let [translation, source] = states.map(|layers| self.side(layers));
         let [of_translation, of_source] =
             [self.compared(&translation, &source), self.compared(&source, &translation)];
         let tags: Vec<[f32; 2]> = of_translation

@@ -13,7 +13,8 @@ fn predictions_are_the_trainers() {
     assert_eq!(estimator.depths(), [1, 3]);
     let states =
         ["translation", "source"].map(|side| [0, 1].map(|i| values(&format!("states.{side}.{i}"))).to_vec());
-    let found = estimator.predict(&states);
+    let [translation, source] = &states;
+    let found = estimator.predict([translation, source]);
     let expected = f64::from(values("expected.score")[0]);
     assert!((found.score - expected).abs() < 1e-5, "{}, expected {expected}", found.score);
     let tags = values("expected.tags");
@@ -22,9 +23,8 @@ fn predictions_are_the_trainers() {
         assert!((found - f64::from(*expected)).abs() < 1e-6, "{found}, expected {expected}");
     }
     // Less text on either side gives another score.
-    let [translation, source] = states;
-    let cut = source.iter().map(|layer| layer[..4 * 48].to_vec()).collect();
-    assert!((estimator.predict(&[translation, cut]).score - expected).abs() > 1e-4);
+    let cut: Vec<_> = source.iter().map(|layer| layer[..4 * 48].to_vec()).collect();
+    assert!((estimator.predict([translation, &cut]).score - expected).abs() > 1e-4);
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn inputs_are_cut_at_the_context() {
     let tokens = |n: u32| Tokens { ids: (10..10 + n).collect(), ranges: vec![0..1; n as usize] };
     let delimiters = Delimiters { first: 0, last: 2 };
     let inputs = Estimator::inputs(&tokens(2), &tokens(4), delimiters, 5);
-    assert_eq!(inputs, Inputs { sequences: vec![vec![0, 10, 11, 2], vec![0, 10, 11, 12, 2]], is_cut: true });
-    assert!(!Estimator::inputs(&tokens(2), &tokens(3), delimiters, 5).is_cut);
+    assert_eq!(inputs, ([vec![0, 10, 11, 2], vec![0, 10, 11, 12, 2]], true));
+    assert!(!Estimator::inputs(&tokens(2), &tokens(3), delimiters, 5).1);
 }
 
 #[test]
