@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crate::llm::{self, Chat, Estimate, EstimatedSpan, MetricTexts, Reading, Usage};
@@ -20,8 +20,8 @@ use super::{
 /// translations each.
 const N_RECENT: usize = 32;
 
-/// The hidden states of a text, once one thread has computed them; `None` if it failed.
-type Slot = Arc<OnceLock<Option<Arc<Vec<Vec<f32>>>>>>;
+/// The hidden states of a text, for the first thread that locks it to compute.
+type Slot = Arc<Mutex<Option<Arc<Vec<Vec<f32>>>>>>;
 
 /// The hidden states of recent texts, the oldest first.
 #[derive(Default)]
@@ -116,24 +116,15 @@ impl Engine {
         depths: &[u32],
         usage: &mut Usage,
     ) -> Result<Arc<Vec<Vec<f32>>>, llm::Error> {
-        let (n, slot, mut failed) = (ids.len(), self.loaded.recent.slot(&ids), None);
-        let known = slot.get().is_some();
-        let states = slot.get_or_init(|| match self.own_states(ids.clone(), depths, usage) {
-            Ok(states) => Some(Arc::new(states)),
-            Err(error) => {
-                failed = Some(error);
-                None
-            }
-        });
-        match (states, failed) {
-            (Some(states), _) => {
-                usage.cached += if known { n } else { 0 };
-                Ok(states.clone())
-            }
-            (None, Some(error)) => Err(error),
-            // The text failed for another translation, which says nothing of this one.
-            (None, None) => self.own_states(ids, depths, usage).map(Arc::new),
+        let slot = self.loaded.recent.slot(&ids);
+        let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(states) = &*known {
+            usage.cached += ids.len();
+            return Ok(states.clone());
         }
+        let states = Arc::new(self.own_states(ids, depths, usage)?);
+        *known = Some(states.clone());
+        Ok(states)
     }
 
     /// The hidden states of a text.

@@ -19,7 +19,8 @@ use crate::{
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},
     signature::Signature,
-    spec::{AUTO, DEFAULT_MODEL, ModelSpec, Resources},
+    spec::{ModelSpec, Resources},
+    values::{AUTO, DEFAULT_MODEL},
 };
 
 pub mod adapter;

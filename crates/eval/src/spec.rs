@@ -14,17 +14,8 @@ use crate::{
     run::{CallRetention, Shard},
     segment::{Lang, lang},
     signature::Signature,
-    values::{self, variables},
+    values::{self, AUTO, variables},
 };
-
-/// A method that follows from the model, or a model that follows from the method.
-pub const AUTO: &str = "auto";
-
-/// The default model of the method `qe`, which is the default method.
-pub const DEFAULT_ENCODER: &str = "multilingual-e5-small";
-
-/// The default model of all other methods.
-pub const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b-instruct";
 
 /// A whole evaluation. [`crate::Evaluation::new`] checks it against its input.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -135,8 +126,7 @@ impl From<Pair> for String {
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Judge"))]
 pub struct JudgeSpec {
-    /// The judging method (see `tribunal methods list`), or the file or folder of one; auto: by the model, qe
-    /// for the default one
+    /// The judging method (see `tribunal methods list`), or the file or folder of one; auto: by the model
     #[cfg_attr(feature = "clap", arg(long, default_value = AUTO, value_name = "NAME|PATH[:option=value,...]"))]
     pub method: String,
     /// Unit of a prompt: seg, doc or 5doc; default: the method's own
@@ -255,8 +245,7 @@ pub struct ModelSpec {
 
 impl Default for ModelSpec {
     fn default() -> Self {
-        let (adapter, roles, chat_template, estimator) = Default::default();
-        Self { model: AUTO.into(), adapter, roles, chat_template, estimator }
+        Self { model: AUTO.into(), adapter: None, roles: Vec::new(), chat_template: None, estimator: None }
     }
 }
 

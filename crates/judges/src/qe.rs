@@ -50,6 +50,10 @@ pub const METHOD: Method = Method {
         "the score is predicted apart from the marks and is not the sum of their penalties; a mark's `confidence` is the \
          probability that a rater marks its likeliest word",
     ),
+    blind_spots: Some(
+        "of planted errors it passes over a third of wrong numbers and dates, and a quarter of negations and omitted clauses; \
+         between good systems its means decide little: SPA .70 to .86 on six pairs",
+    ),
     // Its marks have passed the threshold of its fit.
     shows_from: 0.0,
     presets: &[Preset::Strict],
@@ -120,7 +124,7 @@ impl Qe {
         if segment.is_blank() {
             return Err(Error::nothing_to_judge());
         }
-        let empty = |what: &str| Err(Error::Empty(format!("the {what} is empty")));
+        let empty = |text: &str| Err(Error::Empty(format!("the {text} is empty")));
         match (segment.source.trim(), segment.hypothesis.trim()) {
             (_, "") => return empty("translation"),
             ("", _) => return empty("source"),

@@ -45,7 +45,7 @@ pub struct Estimator {
     mix: Vec<f32>,
     /// Shape: `[hidden]` -> `[width]`.
     project: Linear,
-    /// What cosines are multiplied with before their softmax.
+    /// The factor of cosines before their softmax.
     sharpness: f32,
     /// From a token, its alignment, their difference and product, and its best cosine.
     compare: Linear,
@@ -125,8 +125,8 @@ impl Estimator {
         })
     }
 
-    /// The sequences that the encoder computes, the translation's first, each cut at the context; and whether one was
-    /// cut.
+    /// The sequences that the encoder computes, the translation's first, each cut at the context; and true if
+    /// one was cut.
     #[must_use]
     pub fn inputs(
         translation: &Tokens,

@@ -10,7 +10,8 @@ use crate::{
     hub,
     judges::{NeededHead, comet, method::Output, probe, qe, registry::METHODS},
     signature::Signature,
-    spec::{AUTO, DEFAULT_ENCODER, DEFAULT_MODEL, ModelSpec, Spec},
+    spec::{ModelSpec, Spec},
+    values::{AUTO, DEFAULT_ENCODER, DEFAULT_MODEL},
 };
 
 /// A specification with the method that follows from its model, and the model that follows from its method.
@@ -22,7 +23,7 @@ pub fn resolved(mut spec: Spec) -> Result<Spec> {
         let models = assignments(&spec.models)?;
         let are_all = |is: fn(&str) -> bool| models.iter().all(|of| is(&of.model));
         let method = match () {
-            () if spec.models.model == AUTO || are_all(is_encoder) => qe::METHOD.name,
+            () if are_all(is_encoder) => qe::METHOD.name,
             () if are_all(is_metric) => comet::METHOD.name,
             () => probe::METHOD.name,
         };
@@ -149,4 +150,39 @@ fn is_metric(name: &str) -> bool {
 fn path(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
     if path.exists() { Some(path.to_owned()) } else { Some(hub::find(name).ok()?.local().ok()?.weights) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::JudgeSpec;
+
+    #[test]
+    fn method_and_model_follow_from_each_other() {
+        let of = |method: &str, model: &str| {
+            let spec = Spec {
+                judge: JudgeSpec { method: method.into(), ..JudgeSpec::default() },
+                models: ModelSpec { model: model.into(), ..ModelSpec::default() },
+                ..Spec::default()
+            };
+            let Spec { judge, models, .. } = resolved(spec).unwrap();
+            (judge.method, models.model)
+        };
+        let check = |given: [&str; 2], method: &str, model: &str| {
+            assert_eq!(of(given[0], given[1]), (method.to_owned(), model.to_owned()), "{given:?}");
+        };
+        check([AUTO, AUTO], "probe", DEFAULT_MODEL);
+        check([AUTO, DEFAULT_ENCODER], "qe", DEFAULT_ENCODER);
+        check([AUTO, "nowhere"], "probe", "nowhere");
+        check(["qe:witness=off", AUTO], "qe:witness=off", DEFAULT_ENCODER);
+        check(["gemba-mqm", AUTO], "gemba-mqm", DEFAULT_MODEL);
+        check(["probe", DEFAULT_ENCODER], "probe", DEFAULT_ENCODER);
+        let restored = |signed: &str| {
+            let mut spec = Spec::default();
+            restore(&mut spec, &signed.parse().unwrap());
+            (spec.judge.method, spec.models.model)
+        };
+        assert_eq!(restored("method:qe|v:1"), ("qe".to_owned(), DEFAULT_ENCODER.to_owned()));
+        assert_eq!(restored("method:probe|v:1"), ("probe".to_owned(), DEFAULT_MODEL.to_owned()));
+    }
 }

@@ -1,3 +1,5 @@
+//! The head against that of the trainer, and files that are refused.
+
 use super::*;
 
 const GOLDEN: &[u8] = include_bytes!("../../../../tests/golden/estimator.safetensors");
