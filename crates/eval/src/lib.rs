@@ -56,3 +56,4 @@ pub use spec::{
     DeviceRequest, Dtype, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources, Samples,
     SamplingSpec, Spec,
 };
+pub use values::DEFAULT_MODEL;
