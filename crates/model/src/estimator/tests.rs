@@ -41,7 +41,7 @@ fn inputs_are_cut_at_the_context() {
 #[test]
 fn another_file_is_refused() {
     let said = |bytes: &[u8]| Estimator::read("a file", bytes).unwrap_err().to_string();
-    assert!(said(b"no file").contains("`a file` is damaged"), "{}", said(b"no file"));
+    assert!(said(b"no file").contains("`a file`: is damaged"), "{}", said(b"no file"));
     assert!(said(&GOLDEN[..GOLDEN.len() - 4]).contains("is damaged"));
     let tensors = SafeTensors::deserialize(GOLDEN).unwrap();
     let without = |left_out: &str, format: &str| {
@@ -60,7 +60,7 @@ fn low_rank_matrices_are_added() {
     let config: Config = crate::families::from_json(
         "config.json",
         &serde_json::json!({
-            "model_type": "bert", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2,
+            "model_type": "bert", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 3,
             "intermediate_size": 64, "vocab_size": 32, "max_position_embeddings": 16, "type_vocab_size": 1,
             "layer_norm_eps": 1e-5,
         }),
