@@ -120,6 +120,14 @@ def network(file):
     return net
 
 
+def tokenizer_of(file):
+    tokenizer = Tokenizer(models.Unigram(file.pieces, unk_id=3, byte_fallback=False))
+    kept = normalizers.Replace("\uff5e", "\ufdd0"), normalizers.Replace("\ufdd0", "\uff5e")  # `nmt_nfkc` keeps it
+    tokenizer.normalizer = normalizers.Sequence([kept[0], normalizers.Nmt(), normalizers.NFKC(), kept[1]])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    return tokenizer
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
@@ -127,10 +135,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     file = File(args.file)
-    tokenizer = Tokenizer(models.Unigram(file.pieces, unk_id=3, byte_fallback=False))
-    kept = normalizers.Replace("\uff5e", "\ufdd0"), normalizers.Replace("\ufdd0", "\uff5e")  # `nmt_nfkc` keeps it
-    tokenizer.normalizer = normalizers.Sequence([kept[0], normalizers.Nmt(), normalizers.NFKC(), kept[1]])
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    tokenizer = tokenizer_of(file)
     net, texts, states = network(file), [], {}
     for i, text in enumerate(TEXTS):
         made = tokenizer.encode(text)

@@ -28,14 +28,18 @@ SHORTEST, LONGEST = 40, 500
 MONTHS = {
     "en": "January February March April June July August September October November December".split(),
     "de": "Januar Februar März April Juni Juli August September Oktober November Dezember".split(),
+    # In the genitive, which dates have.
+    "cs": "ledna února března dubna května června července srpna září října listopadu prosince".split(),
 }
 WEEKDAYS = {
     "en": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
     "de": "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag".split(),
+    "cs": "pondělí úterý středu čtvrtek pátek sobotu neděli".split(),
 }
 NUMBERS = {
     "en": "two three four five six seven eight nine ten twelve twenty thirty forty fifty".split(),
     "de": "zwei drei vier fünf sechs sieben acht neun zehn zwölf zwanzig dreißig vierzig fünfzig".split(),
+    "cs": "tři čtyři pět šest sedm osm devět deset dvanáct dvacet třicet čtyřicet padesát".split(),
 }
 # What is negated, and how: a pattern and its replacement, the first that applies.
 DROPPED = {
@@ -55,16 +59,26 @@ DROPPED = {
         (r"\b([Nn])ie(mals)?\b", lambda m: "Immer" if m[1] == "N" else "immer"),
         (r"\b([Oo])hne\b", lambda m: "Mit" if m[1] == "O" else "mit"),
     ],
+    "cs": [
+        (r"\b([Nn])ení\b", lambda m: "Je" if m[1] == "N" else "je"),
+        (r"\bne(jsou|jsem|jsme|byl[aoiy]?|bude|budou|může|mohou|mohl[aoiy]?|má|mají|měl[aoiy]?|chce|chtěl[aoiy]?|smí|ví)\b", r"\1"),
+        (r"\b([Nn])ikdy\b", lambda m: "Vždy" if m[1] == "N" else "vždy"),
+    ],
 }
 ADDED = {
     "en": [(r"\b(is|are|was|were|will|would|should|could|must|can|may|might)\b(?! not|n['’]t)", r"\1 not")],
     "de": [
         (r"\b(ist|sind|war|waren|wird|werden|würde|kann|können|konnte|konnten|muss|müssen|soll|sollte|hat|haben|hatte|hatten)\b(?! nicht| kein)", r"\1 nicht"),
     ],
+    "cs": [
+        (r"\bje\b", "není"),
+        (r"\b(jsou|byl[aoiy]?|bude|budou|může|mohou|mohl[aoiy]?|má|mají|měl[aoiy]?|chce|chtěl[aoiy]?)\b", r"ne\1"),
+    ],
 }
 NOT_NAMES = {
     "en": set("I I'm I've I'll I'd Mr Mrs Ms Dr OK TV".split()),
     "de": set(),
+    "cs": set(),
 }
 
 
@@ -122,14 +136,14 @@ def date(text, lang, key, **_):
 
 
 def names_of(text, source, lang):
-    """Places of names: words with a capital inside a sentence, in German those that the source has as well."""
-    no_dates = set(MONTHS["en"] + MONTHS["de"] + WEEKDAYS["en"] + WEEKDAYS["de"])
+    """Places of names: words with a capital inside a sentence, but in English those that the source has as well."""
+    no_dates = set(sum([*MONTHS.values(), *WEEKDAYS.values()], []))
     found = []
-    for match in re.finditer(r"(?<=[\w,;:)] )([A-ZÄÖÜ][\w’'-]*[a-zäöüß]\w*)", text):
+    for match in re.finditer(r"(?<=[\w,;:)] )([A-ZÄÖÜÁČĎÉÍŇŘŠŤÚŽ][\w’'-]*[^\W\dA-ZÄÖÜ_]\w*)", text):
         word = re.sub(r"['’]s$", "", match[0])
         if word in no_dates or word in NOT_NAMES[lang] or len(word) < 3:
             continue
-        if lang == "de" and not re.search(rf"(?<=[a-z,;] ){re.escape(word)}\b", source):
+        if lang != "en" and not re.search(rf"(?<=[a-z,;] ){re.escape(word)}\b", source):
             continue
         found.append((match.start(), word))
     return found
@@ -222,7 +236,8 @@ def make(args):
     sources = read(args.testset / f"sources/{args.pair}.txt")
     references = read(args.testset / f"references/{args.pair}.refA.txt")
     docs = [line.split("\t")[1] for line in read(args.testset / f"documents/{args.pair}.docs") if line]
-    texts = {seg: text for seg, text in enumerate(references) if SHORTEST <= len(text) <= LONGEST and sources[seg].strip()}
+    is_there = lambda seg: sources[seg].strip() and docs[seg] != "canary"
+    texts = {seg: text for seg, text in enumerate(references) if SHORTEST <= len(text) <= LONGEST and is_there(seg)}
     pools = {
         "names": [word for seg, text in texts.items() for _, word in names_of(text, sources[seg], lang)],
         "clauses": [(match[1], seg) for seg, text in texts.items() for match in clauses(text)],

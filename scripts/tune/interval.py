@@ -12,10 +12,10 @@ import json
 from pathlib import Path
 
 
-def gold(testset, pair):
+def gold(testset, pair, kind="mqm"):
     """Raters' scores by system, a line for each segment."""
     scores = {}
-    for line in (testset / "human-scores" / f"{pair}.mqm.seg.score").read_text(encoding="utf-8").splitlines():
+    for line in (testset / "human-scores" / f"{pair}.{kind}.seg.score").read_text(encoding="utf-8").splitlines():
         system, score = line.split("\t")
         scores.setdefault(system, []).append(None if score == "None" else float(score))
     return scores

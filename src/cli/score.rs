@@ -159,7 +159,7 @@ pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn 
         Format::Text => {
             let shown = match detail {
                 Detail::Units => shown(outcome)?,
-                Detail::Systems => report::ReportExamples::new(&summary.signature),
+                Detail::Systems => report::ReportExamples::new(summary),
             };
             if summary.ranks_systems() {
                 report::text_of(summary, &shown, detail, style())
@@ -190,7 +190,7 @@ pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
 
 /// The units of a run that are shown, one record in memory at a time.
 fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
-    let mut shown = report::ReportExamples::new(&outcome.summary.signature);
+    let mut shown = report::ReportExamples::new(&outcome.summary);
     for record in outcome.each_record()? {
         shown.add(record?);
     }

@@ -1,16 +1,55 @@
 //! Estimates of a metric: its texts as sequences of tokens, their hidden states, and its head's prediction.
-//! The head itself is in `tribunal_model::metric`.
+//! The heads themselves are in `tribunal_model`.
 
-use crate::llm::{self, Chat, Estimate, EstimatedSpan, MetricTexts, Usage};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::llm::{self, Chat, Estimate, EstimatedSpan, MetricTexts, Reading, Usage};
 
 use super::{
     Engine,
-    model::metric::{Delimiters, Inputs, Metric, Texts, Tokens},
+    model::{
+        estimator::{self, Estimator},
+        metric::{Delimiters, Inputs, Metric, Texts, Tokens},
+    },
 };
+
+/// Texts whose hidden states are kept. Enough for those that are judged at the same time, with ten
+/// translations each.
+const N_RECENT: usize = 32;
+
+/// The hidden states of a text, for the first thread that locks it to compute.
+type Slot = Arc<Mutex<Option<Arc<Vec<Vec<f32>>>>>>;
+
+/// The hidden states of recent texts, the oldest first.
+#[derive(Default)]
+pub(super) struct Recent {
+    texts: Mutex<VecDeque<(Vec<u32>, Slot)>>,
+}
+
+impl Recent {
+    fn slot(&self, ids: &[u32]) -> Slot {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slot)) = texts.iter().find(|(known, _)| known == ids) {
+            return slot.clone();
+        }
+        if texts.len() == N_RECENT {
+            texts.pop_front();
+        }
+        let slot = Slot::default();
+        texts.push_back((ids.to_vec(), slot.clone()));
+        slot
+    }
+}
 
 impl Engine {
     /// The estimate of a translation: [`crate::llm::Llm::estimate`].
     pub(super) fn estimate_of(&self, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+        if let Some(estimator) = &self.loaded.estimator {
+            return self.aligned(estimator, texts);
+        }
         let metric = self.loaded.metric.as_ref().ok_or_else(|| {
             llm::Error::Engine(
                 "the model is not a metric; hint: the folder of a metric has `hparams.yaml`".into(),
@@ -18,10 +57,16 @@ impl Engine {
         })?;
         let translation = self.tokens(texts.translation)?;
         let Inputs { sequences, is_cut } = self.inputs(metric, texts, &translation)?;
-        let computed = sequences.iter().map(Vec::len).sum();
-        let depths: Vec<usize> = metric.depths().iter().map(|depth| *depth as usize).collect();
-        let states = sequences.into_iter().map(|ids| self.encode(ids, &depths));
-        let predicted = metric.predict(&states.collect::<Result<Vec<_>, _>>()?, &translation);
+        let mut usage = Usage::default();
+        let of = &*translation.ids;
+        let is_shared = |ids: &[u32]| !of.is_empty() && !ids.windows(of.len()).any(|part| part == of);
+        let states = sequences.into_iter().map(|ids| match is_shared(&ids) {
+            true => self.shared_states(ids, metric.depths(), &mut usage),
+            false => self.own_states(ids, metric.depths(), &mut usage).map(Arc::new),
+        });
+        let states = states.collect::<Result<Vec<_>, _>>()?;
+        let states: Vec<&[Vec<f32>]> = states.iter().map(|layers| &***layers).collect();
+        let predicted = metric.predict(&states, &translation);
         if !predicted.score.is_finite() {
             return Err(llm::Error::Engine("the estimate is not a number; the weights are damaged".into()));
         }
@@ -35,16 +80,85 @@ impl Engine {
             score: predicted.score,
             parts: predicted.parts.into_iter().map(|(name, score)| (name.to_owned(), score)).collect(),
             spans: predicted.spans.into_iter().map(span).collect(),
+            tags: None,
             is_cut,
-            usage: Usage { computed, distinct: computed, ..Usage::default() },
+            usage,
         })
+    }
+
+    /// The estimate of an alignment of source and translation.
+    fn aligned(&self, estimator: &Estimator, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+        let [translation, source] = [texts.translation, texts.source.unwrap_or_default()];
+        let [translation, source] = [self.tokens(translation)?, self.tokens(source)?];
+        if translation.ids.is_empty() || source.ids.is_empty() {
+            return Err(llm::Error::Engine("source or translation have no tokens".into()));
+        }
+        let (sequences, is_cut) = self.pair(&translation, &source)?;
+        let (mut usage, depths) = (Usage::default(), estimator.depths());
+        let [of_translation, of_source] = sequences;
+        let of_source = self.shared_states(of_source, depths, &mut usage)?;
+        let of_translation = self.own_states(of_translation, depths, &mut usage)?;
+        let estimator::Prediction { score, tags } = estimator.predict([&of_translation, &of_source]);
+        if !score.is_finite() {
+            return Err(llm::Error::Engine("the estimate is not a number; the weights are damaged".into()));
+        }
+        let tags = Reading {
+            ends: translation.ranges.iter().take(tags.len()).map(|range| range.end).collect(),
+            values: tags.into_iter().map(Vec::from).collect(),
+        };
+        Ok(Estimate { score, tags: Some(tags), is_cut, usage, ..Estimate::default() })
+    }
+
+    /// The hidden states of a text that is read with other translations too, from those of recent ones.
+    fn shared_states(
+        &self,
+        ids: Vec<u32>,
+        depths: &[u32],
+        usage: &mut Usage,
+    ) -> Result<Arc<Vec<Vec<f32>>>, llm::Error> {
+        let slot = self.loaded.recent.slot(&ids);
+        let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(states) = &*known {
+            usage.cached += ids.len();
+            return Ok(states.clone());
+        }
+        let states = Arc::new(self.own_states(ids, depths, usage)?);
+        *known = Some(states.clone());
+        Ok(states)
+    }
+
+    /// The hidden states of a text.
+    fn own_states(
+        &self,
+        ids: Vec<u32>,
+        depths: &[u32],
+        usage: &mut Usage,
+    ) -> Result<Vec<Vec<f32>>, llm::Error> {
+        usage.computed += ids.len();
+        usage.distinct += ids.len();
+        self.encode(ids, &depths.iter().map(|depth| *depth as usize).collect::<Vec<_>>())
+    }
+
+    /// The sequences of a translation and its source, and whether one was cut.
+    fn pair(&self, translation: &Tokens, source: &Tokens) -> Result<([Vec<u32>; 2], bool), llm::Error> {
+        let context = self.loaded.facts.context;
+        Ok(Estimator::inputs(translation, source, self.delimiters()?, context))
     }
 
     /// The number of tokens that the texts of a recorded question take; `None` unless the model is a metric.
     pub(super) fn metric_tokens(&self, chat: &Chat) -> Option<Result<usize, llm::Error>> {
-        let (metric, texts) = (self.loaded.metric.as_ref()?, MetricTexts::from_chat(chat)?);
-        let inputs = self.tokens(texts.translation).and_then(|tokens| self.inputs(metric, &texts, &tokens));
-        Some(inputs.map(|inputs| inputs.sequences.iter().map(Vec::len).sum()))
+        let texts = MetricTexts::from_chat(chat)?;
+        let of_translation = self.tokens(texts.translation);
+        let inputs = match (&self.loaded.estimator, &self.loaded.metric) {
+            (Some(_), _) => of_translation.and_then(|translation| {
+                let source = self.tokens(texts.source.unwrap_or_default())?;
+                Ok(self.pair(&translation, &source)?.0.to_vec())
+            }),
+            (None, Some(metric)) => of_translation
+                .and_then(|tokens| self.inputs(metric, &texts, &tokens).map(|inputs| inputs.sequences)),
+            (None, None) => return None,
+        };
+        Some(inputs.map(|sequences| sequences.iter().map(Vec::len).sum()))
     }
 
     fn inputs(
@@ -56,13 +170,17 @@ impl Engine {
         let tokens = |text: Option<&str>| text.map(|text| self.tokens(text)).transpose();
         let (source, reference) = (tokens(texts.source)?, tokens(texts.reference)?);
         let texts = Texts { source: source.as_ref(), translation, reference: reference.as_ref() };
+        metric.inputs(&texts, self.delimiters()?).map_err(|field| {
+            llm::Error::Engine(format!("the metric needs the {} of the segment", field.name()))
+        })
+    }
+
+    fn delimiters(&self) -> Result<Delimiters, llm::Error> {
         let id = |name: &str| self.loaded.tokenizer.control_id(name);
         let Some((first, last)) = id("<s>").zip(id("</s>")) else {
             return Err(llm::Error::Engine("the metric's tokenizer lacks `<s>` or `</s>`".into()));
         };
-        metric.inputs(&texts, Delimiters { first, last }).map_err(|field| {
-            llm::Error::Engine(format!("the metric needs the {} of the segment", field.name()))
-        })
+        Ok(Delimiters { first, last })
     }
 
     /// The tokens of a text, in which the names of control tokens are plain text.

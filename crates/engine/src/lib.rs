@@ -50,7 +50,7 @@ use crate::{
 
 use tribunal_core::{files, jinja, llm, panics, signature};
 use tribunal_cuda as cuda;
-use tribunal_model::{self as model, BLOCK, Weights, metric::Metric, score_head::Head};
+use tribunal_model::{self as model, BLOCK, Weights, estimator::Estimator, metric::Metric, score_head::Head};
 
 /// Types of the fields of [`Options`].
 pub use device::{Device, Error as DeviceError};
@@ -114,6 +114,8 @@ pub struct Options {
     pub stop_tokens: Vec<String>,
     /// Folders of adapters to load beside the model; [`Engine::with_adapter`] selects one.
     pub adapters: Vec<PathBuf>,
+    /// An estimator over the model, which is then an encoder.
+    pub estimator: Option<Arc<Estimator>>,
     /// Stamps of the weights' files, from when they were hashed; only these are loaded. Empty: any files.
     pub hashed: Vec<Stamp>,
 }
@@ -157,6 +159,7 @@ impl Default for Options {
             chat_options: serde_json::Value::Null,
             stop_tokens: Vec::new(),
             adapters: Vec::new(),
+            estimator: None,
             hashed: Vec::new(),
         }
     }
@@ -208,6 +211,8 @@ struct Loaded {
     head: Option<Head>,
     /// The head of a metric; `None` of other models.
     metric: Option<Metric>,
+    estimator: Option<Arc<Estimator>>,
+    recent: estimate::Recent,
     facts: Facts,
     n_adapters: usize,
 }
@@ -242,7 +247,12 @@ impl Engine {
     /// # Errors
     /// Files that are missing or broken, a tokenizer that cannot be read, too little memory for the cache.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        open::engine(path, &Weights::open(path)?, options)
+        let mut weights = Weights::open(path)?;
+        if let Some(estimator) = &options.estimator {
+            estimator.check(&path.display().to_string(), weights.config())?;
+            weights = weights.with_added(estimator.factors())?;
+        }
+        open::engine(path, &weights, options)
     }
 
     /// An engine over weights that have no files of their own, such as [`Weights::seeded`] ones: it reads raw
@@ -472,7 +482,7 @@ impl Counter for Engine {
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
-        if self.loaded.metric.is_some() {
+        if self.loaded.metric.is_some() || self.loaded.estimator.is_some() {
             return Ok(None);
         }
         Self::prompt_ids(self, chat).map(Some)

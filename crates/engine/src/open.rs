@@ -19,6 +19,7 @@ use crate::{
 use super::{
     Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
     chat::{self, ChatTemplate},
+    estimate::Recent,
     grammar::Vocabulary,
     memory,
     saved::PrefixFiles,
@@ -91,7 +92,19 @@ pub fn over(
     let vocabulary = (!is_encoder).then(|| Vocabulary::new(&tokenizer, config.vocab)).transpose();
     let vocabulary = vocabulary.map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
-    let loaded = Loaded { workers, tokenizer, template, vocabulary, head, metric, facts, n_adapters };
+    let (estimator, recent) = (options.estimator.clone(), Recent::default());
+    let loaded = Loaded {
+        workers,
+        tokenizer,
+        template,
+        vocabulary,
+        head,
+        metric,
+        estimator,
+        recent,
+        facts,
+        n_adapters,
+    };
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
 }
 

@@ -60,6 +60,8 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         // The caller adds the hashes of the model's and the adapter's files, on any device.
         adapters: _adapters,
         // The weights' own hash is signed.
+        // Signed by the judge, as its fit.
+        estimator: _estimator,
         hashed: _hashed,
     } = options;
     let mut signature = Signature::new();

@@ -179,7 +179,7 @@ impl Evaluation {
     /// Bad input, a method that does not exist or cannot judge it; files in another language than the pair's,
     /// unless the folder holds a finished run.
     pub fn new(spec: Spec) -> Result<Self> {
-        let spec = heads::with_method(spec)?;
+        let spec = heads::resolved(spec)?;
         let input = Input::read(&spec)?;
         let evaluation = Self::from_input(spec, input)?;
         let folder = evaluation.spec.output.folder.as_ref();
@@ -194,7 +194,7 @@ impl Evaluation {
     /// # Errors
     /// The errors of [`Evaluation::new`].
     pub fn on(spec: Spec, segments: impl IntoIterator<Item = Segment>) -> Result<Self> {
-        let (spec, segments) = (heads::with_method(spec)?, Corpus::from_segments(segments)?);
+        let (spec, segments) = (heads::resolved(spec)?, Corpus::from_segments(segments)?);
         let evaluation =
             Self::from_input(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
         evaluation.mixed_up.check()?;
@@ -209,6 +209,8 @@ impl Evaluation {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
         heads::check(&spec.models, built.method().name, judge.head)?;
+        let models = ModelSpec { estimator: judge.estimator.clone(), ..spec.models };
+        let spec = Spec { models, ..spec };
         match built.method().reads {
             Reads::Translations => input::need_translations(&spec.input)?,
             Reads::SourcesOnly => {}

@@ -53,6 +53,7 @@ pub use forecast::Forecast;
 pub use models::{ModelLoader, Models};
 pub use session::Session;
 pub use spec::{
-    DEFAULT_MODEL, DeviceRequest, Dtype, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources,
-    Samples, SamplingSpec, Spec,
+    DeviceRequest, Dtype, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources, Samples,
+    SamplingSpec, Spec,
 };
+pub use values::DEFAULT_MODEL;

@@ -7,9 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use tribunal_model::estimator::Estimator;
+
 use crate::{
     digest,
-    engine::{Device, Engine, Need, Options, SavedPrefixes, chat::ChatTemplate},
+    engine::{self, Device, Engine, Need, Options, SavedPrefixes, chat::ChatTemplate},
     error::{Error, Result},
     files,
     hub::{self, Card, Identity, Template},
@@ -18,6 +20,7 @@ use crate::{
     run::description::{ModelFiles, NamedHash},
     signature::Signature,
     spec::{ModelSpec, Resources},
+    values::{AUTO, DEFAULT_MODEL},
 };
 
 pub mod adapter;
@@ -118,10 +121,16 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> Res
         if !loaded.contains_key(assignment.model.as_str()) {
             let of_model = assignments.iter().filter(|other| other.model == assignment.model);
             let adapters = of_model.filter_map(|assignment| assignment.adapter.as_deref());
-            let template = model.chat_template.as_deref().filter(|_| assignment.model == model.model);
+            let template = model.chat_template.as_deref().filter(|_| assignment.role.is_none());
             loaded.insert(
                 &assignment.model,
-                WithAdapters::open(&assignment.model, template, adapters, resources)?,
+                WithAdapters::open(
+                    &assignment.model,
+                    template,
+                    adapters,
+                    model.estimator.as_deref(),
+                    resources,
+                )?,
             );
         }
         models.push((assignment, loaded[assignment.model.as_str()].with(assignment.adapter.as_deref())));
@@ -170,8 +179,9 @@ impl RoleAssignment {
 
 /// All assignments, that of the main model first.
 fn assignments(spec: &ModelSpec) -> Result<Vec<RoleAssignment>> {
+    let main = if spec.model == AUTO { DEFAULT_MODEL } else { &spec.model };
     let mut assignments =
-        vec![RoleAssignment { role: None, model: spec.model.clone(), adapter: spec.adapter.clone() }];
+        vec![RoleAssignment { role: None, model: main.into(), adapter: spec.adapter.clone() }];
     for (role, model) in &spec.roles {
         if assignments.iter().any(|assignment| assignment.role == Some(*role)) {
             return Err(Error::RoleTwice(*role));
@@ -196,12 +206,15 @@ impl WithAdapters {
         name: &str,
         template: Option<&Path>,
         adapters: impl Iterator<Item = &'a Path>,
+        estimator: Option<&[u8]>,
         resources: &Resources,
     ) -> Result<Self> {
         let distinct: BTreeSet<&Path> = adapters.collect();
         let adapters = distinct.into_iter().map(adapter::find).collect::<Result<Vec<_>>>()?;
         let mut located = find(name, template, resources)?;
         located.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
+        let estimator = estimator.map(|bytes| Estimator::read("the fit of the judge", bytes));
+        located.options.estimator = estimator.transpose().map_err(engine::Error::from)?.map(Arc::new);
         let mut notes = Vec::new();
         if resources.tensor_parallel.is_none() {
             let Located { name, weights, options, .. } = &mut located;
@@ -295,7 +308,13 @@ pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::AdapterFo
 pub fn open(model: &ModelSpec, resources: &Resources) -> Result<ModelEngine> {
     let adapter = model.adapter.as_deref();
     let template = model.chat_template.as_deref();
-    let loaded = WithAdapters::open(&model.model, template, adapter.into_iter(), resources)?;
+    let loaded = WithAdapters::open(
+        &model.model,
+        template,
+        adapter.into_iter(),
+        model.estimator.as_deref(),
+        resources,
+    )?;
     Ok(loaded.with(adapter))
 }
 
@@ -313,6 +332,7 @@ pub struct Located {
 /// # Errors
 /// The errors of [`open`].
 pub fn find(name: &str, template: Option<&Path>, resources: &Resources) -> Result<Located> {
+    let name = if name == AUTO { DEFAULT_MODEL } else { name };
     let mut found = locate(name, options(resources)?)?;
     if let Some(file) = template {
         let text = std::fs::read_to_string(file).map_err(Error::file(file))?;

@@ -74,7 +74,7 @@ pub fn read(dir: &Path, run: RunFile, original: Spec, changes: &Changes) -> Resu
     let mut spec = original.clone();
     spec.models = located(&run, &original.models);
     apply(&mut spec, changes);
-    heads::restore_method(&mut spec, &run.signature);
+    heads::restore(&mut spec, &run.signature);
     let input = match kept::read(dir, &run)? {
         Some((segments, selection)) => Input { segments, selection, notes: Vec::new() },
         None if changes.allow_files => reread(&run, &spec)?,
@@ -115,6 +115,7 @@ fn mapped(models: &ModelSpec, map: impl Fn(&str) -> String) -> ModelSpec {
         adapter: models.adapter.as_ref().map(|dir| map(&dir.display().to_string()).into()),
         roles: models.roles.iter().map(role).collect(),
         chat_template: models.chat_template.clone(),
+        estimator: None,
     }
 }
 
@@ -125,6 +126,7 @@ fn apply(spec: &mut Spec, changes: &Changes) {
         adapter: adapter.clone().or_else(|| spec.models.adapter.clone()),
         roles: roles.clone(),
         chat_template: spec.models.chat_template.clone(),
+        estimator: None,
     };
     let ModelSpec { model, adapter, roles, .. } = mapped(&new, lasting);
     (spec.models.model, spec.models.adapter) = (model, adapter);

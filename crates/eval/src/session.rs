@@ -55,11 +55,12 @@ impl Session {
     /// # Errors
     /// A method that does not exist, models that cannot be run.
     pub fn open(spec: Spec, invocation: Invocation, load: ModelLoader) -> Result<Self> {
-        let spec = heads::with_method(spec)?;
+        let mut spec = heads::resolved(spec)?;
         // Before the model is loaded, which can take minutes.
         let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
         let built = build(&spec.judge.method, &settings)?;
         heads::check(&spec.models, built.method().name, built.judge.head)?;
+        spec.models.estimator = built.judge.estimator.clone();
         let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
         Ok(Self { spec, invocation, models })
     }

@@ -2,7 +2,7 @@
 //! written as JSON and, with the feature `clap`, is the options of a command. Nothing is read or checked
 //! here.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,14 +14,8 @@ use crate::{
     run::{CallRetention, Shard},
     segment::{Lang, lang},
     signature::Signature,
-    values::{self, variables},
+    values::{self, AUTO, variables},
 };
-
-/// The model that judges by default.
-pub const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b-instruct";
-
-/// The method that judges by default.
-const DEFAULT_METHOD: &str = "probe";
 
 /// A whole evaluation. [`crate::Evaluation::new`] checks it against its input.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -132,8 +126,8 @@ impl From<Pair> for String {
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Judge"))]
 pub struct JudgeSpec {
-    /// The judging method (see `tribunal methods list`), or the file or folder of one
-    #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_METHOD, value_name = "NAME|PATH[:option=value,...]"))]
+    /// The judging method (see `tribunal methods list`), or the file or folder of one; auto: by the model
+    #[cfg_attr(feature = "clap", arg(long, default_value = AUTO, value_name = "NAME|PATH[:option=value,...]"))]
     pub method: String,
     /// Unit of a prompt: seg, doc or 5doc; default: the method's own
     #[cfg_attr(feature = "clap", arg(long))]
@@ -185,7 +179,7 @@ impl FromStr for Samples {
 impl Default for JudgeSpec {
     fn default() -> Self {
         Self {
-            method: DEFAULT_METHOD.into(),
+            method: AUTO.into(),
             granularity: None,
             preset: Preset::default(),
             weights: None,
@@ -227,8 +221,9 @@ impl JudgeSpec {
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Model"))]
 pub struct ModelSpec {
-    /// A card (`tribunal models list`), file or folder
-    #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_MODEL, value_name = "CARD|PATH|hf:REPO@REV"))]
+    /// A card (`tribunal models list`), file or folder; auto: multilingual-e5-small for qe, else
+    /// qwen2.5-coder-1.5b-instruct
+    #[cfg_attr(feature = "clap", arg(long, default_value = AUTO, value_name = "CARD|PATH|hf:REPO@REV"))]
     pub model: String,
     /// A LoRA adapter, in PEFT's layout
     #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
@@ -242,11 +237,15 @@ pub struct ModelSpec {
     /// A chat template that replaces the model's own
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub chat_template: Option<PathBuf>,
+    /// The file of the estimator that the judge brings for the model.
+    #[serde(skip)]
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub estimator: Option<Arc<[u8]>>,
 }
 
 impl Default for ModelSpec {
     fn default() -> Self {
-        Self { model: DEFAULT_MODEL.into(), adapter: None, roles: Vec::new(), chat_template: None }
+        Self { model: AUTO.into(), adapter: None, roles: Vec::new(), chat_template: None, estimator: None }
     }
 }
 
@@ -520,7 +519,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&read).unwrap(), json);
         assert!(json.contains("\"pair\":\"en-de\"") && json.contains("\"shard\":\"2/3\""), "{json}");
         let least: Spec = serde_json::from_str("{\"judge\":{\"method\":\"fsp\"}}").unwrap();
-        assert_eq!((least.judge.samples.n, least.models.model.as_str()), (1, DEFAULT_MODEL));
+        assert_eq!((least.judge.samples.n, least.models.model.as_str()), (1, AUTO));
         let wrong = serde_json::from_str::<Spec>("{\"judge\":{\"metod\":\"fsp\"}}").unwrap_err().to_string();
         assert!(wrong.contains("unknown field `metod`"), "{wrong}");
     }

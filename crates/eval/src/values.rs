@@ -9,6 +9,15 @@ use crate::{
 
 pub mod variables;
 
+/// A method that follows from the model, or a model that follows from the method.
+pub const AUTO: &str = "auto";
+
+/// The default model of the method `qe`.
+pub const DEFAULT_ENCODER: &str = "multilingual-e5-small";
+
+/// The default model of all other methods, of which `probe` is the default one.
+pub const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b-instruct";
+
 /// A value of an enum by the name that its JSON has.
 ///
 /// # Errors

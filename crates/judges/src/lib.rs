@@ -3,6 +3,8 @@
 //!
 //! [`registry`] builds one from its name; [`setup`] has its options; a [`panel`] has its models.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use tribunal_core::{jinja, llm, mqm, parallel, segment, signature};
@@ -67,6 +69,8 @@ pub mod remedy;
 pub mod reward;
 
 pub mod comet;
+
+pub mod qe;
 
 pub mod thinking;
 
@@ -169,6 +173,8 @@ pub struct Judge {
     pub shares_sources: bool,
     /// The head of its models; `None` for a judge of language models.
     pub head: Option<NeededHead>,
+    /// The file of the estimator over its model, which is an encoder.
+    pub estimator: Option<Arc<[u8]>>,
     /// Treatment of segments that are not translations.
     pub untranslated: untranslated::Rule,
     /// The reasoning before each of its answers; `None` for none.
@@ -192,6 +198,7 @@ impl Judge {
             sampled_at: None,
             shares_sources: false,
             head: None,
+            estimator: None,
             untranslated: untranslated::Rule::default(),
             reasoning: None,
         }
@@ -266,6 +273,8 @@ pub enum NeededHead {
     Scores { output: Option<usize> },
     /// That of a metric.
     Metric { shows_reference: bool },
+    /// None: the judge brings an estimator for an encoder.
+    Estimator,
 }
 
 /// Inputs of a judge besides its settings.

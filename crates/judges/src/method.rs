@@ -39,6 +39,8 @@ pub struct Method<'m> {
     /// Relation of the marked errors to the score, if it is not their sum, and the meaning of their
     /// confidence.
     pub marks: Option<&'static str>,
+    /// The least confidence of a mark that text reports show; those below are counted.
+    pub shows_from: f64,
     /// The granularities of its prompts, the default first.
     pub granularities: &'static [Granularity],
     pub presets: &'static [Preset],
@@ -74,6 +76,7 @@ impl Method<'static> {
             system_means: SystemMeans::Rank,
             measured: None,
             marks: None,
+            shows_from: 0.5,
             granularities: &[Granularity::Seg],
             presets: &[Preset::Paper, Preset::Code, Preset::Strict],
             weights: None,

@@ -173,7 +173,7 @@ impl Probe {
 
 /// A verdict with the errors of rule-based checks, which replace overlapping errors of the maps. The score is
 /// unchanged.
-fn with_checks(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
+pub(super) fn with_checks(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
     let mut errors = checks::errors(segment);
     weights.weigh(&mut errors);
     let overlap = |a: &ErrorSpan, b: &ErrorSpan| a.start < b.end && b.start < a.end;

@@ -36,6 +36,8 @@ pub mod score_head;
 
 pub mod metric;
 
+pub mod estimator;
+
 pub mod adapter;
 
 pub use adapter::Adapter;

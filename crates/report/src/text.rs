@@ -30,7 +30,7 @@ const UNUSABLE: &str = "unusable";
 /// The whole report.
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextStyle) -> String {
-    let mut shown = ReportExamples::new(&summary.signature);
+    let mut shown = ReportExamples::new(summary);
     for record in records {
         shown.add(record.clone());
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{
     ReportExamples, TextStyle,
-    examples::{Contrast, EVEN},
+    examples::Contrast,
     marked,
     style::{paint, score, wrapped},
 };
@@ -49,10 +49,11 @@ fn counted(shown: &ReportExamples) -> Vec<String> {
     let (marks, units) = shown.doubtful;
     if marks > 0 {
         counts.push(format!(
-            "not shown: {marks} mark{} in {units} translation{}, each with a confidence below {EVEN}; `verdicts.jsonl` \
-             and `tribunal report` have them",
+            "not shown: {marks} mark{} in {units} translation{}, each with a confidence below {}; `verdicts.jsonl` and \
+             `tribunal report` have them",
             if marks == 1 { "" } else { "s" },
-            if units == 1 { "" } else { "s" }
+            if units == 1 { "" } else { "s" },
+            shown.shows_from
         ));
     }
     if let Some(unmarked) = shown.unmarked() {

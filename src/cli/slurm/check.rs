@@ -9,10 +9,11 @@ use crate::{
     cli::score,
     engine::{Device, DeviceError, Need, Options},
     eval::{
-        DeviceRequest,
+        DeviceRequest, ModelSpec,
         models::{
             self, adapter,
             gpu_memory::{self, GpuMemory},
+            heads,
         },
     },
 };
@@ -37,7 +38,8 @@ pub fn needs(args: &score::Args, gpus_per_node: usize) -> Result<Needs> {
         built_for_gpus()?;
     }
     let mut needs = Needs { tensor_parallel: resources.tensor_parallel.unwrap_or(1), ..Needs::default() };
-    for name in names(args) {
+    let models = heads::resolved(args.spec.clone())?.models;
+    for name in names(&models) {
         let weights = located(&name)?;
         if on_gpus {
             let options = Options { context: resources.context, ..Options::for_gpu() };
@@ -68,10 +70,10 @@ fn built_for_gpus() -> Result<()> {
     }
 }
 
-/// The models that the arguments name, each once.
-fn names(args: &score::Args) -> BTreeSet<String> {
-    let of_roles = args.spec.models.roles.iter().map(|(_, model)| adapter::split(model).0);
-    of_roles.chain([args.spec.models.model.as_str()]).map(str::to_owned).collect()
+/// The models of a specification, each once.
+fn names(models: &ModelSpec) -> BTreeSet<String> {
+    let of_roles = models.roles.iter().map(|(_, model)| adapter::split(model).0);
+    of_roles.chain([models.model.as_str()]).map(str::to_owned).collect()
 }
 
 /// A model's weights on this machine.

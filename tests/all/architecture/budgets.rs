@@ -11,16 +11,16 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 9_710),
+    ("crates/model", "", 10_080),
     ("crates/cpu", "", 7_380),
     ("crates/cuda", "", 7_540),
-    ("crates/engine", "", 6_910),
+    ("crates/engine", "", 7_025),
     ("crates/hub", "", 2_025),
     ("crates/core", "", 7_375),
-    ("crates/judges", "", 13_540),
+    ("crates/judges", "", 13_760),
     ("crates/meta", "", 8_940),
     ("crates/replication", "", 3_980),
-    ("crates/eval", "", 3_860),
+    ("crates/eval", "", 3_915),
     ("crates/run", "", 6_050),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_100),
@@ -31,10 +31,10 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 93_430;
+const LINES: usize = 94_140;
 
 /// Words of all documentation but the changelog, and of the changelog.
-const WORDS: [usize; 2] = [20_000, 400];
+const WORDS: [usize; 2] = [20_380, 400];
 
 #[test]
 fn rooms_stay_within_their_budgets() {

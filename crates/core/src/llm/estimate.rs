@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Chat, MessageRole, Scored, Usage};
+use super::{Chat, MessageRole, Reading, Scored, Usage};
 
 /// The texts that a metric reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub struct Estimate {
     /// Errors; empty of a metric without word tags too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<EstimatedSpan>,
+    /// For each token of the translation the probabilities that a rater marks it, and as a major error;
+    /// `None` of a metric that chooses its spans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Reading>,
     /// True if a text was cut at the model's context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,

@@ -45,6 +45,8 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         // bit of others.
         adapters,
         // The stamps of the hashed files; the weights' own hash is signed.
+        // The judge signs it, as its fit.
+        estimator: _,
         hashed: _,
     } = base();
     let compute =

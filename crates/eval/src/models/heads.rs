@@ -8,30 +8,45 @@ use super::{RoleAssignment, assignments};
 use crate::{
     error::{Error, Result},
     hub,
-    judges::{NeededHead, comet, method::Output, registry::METHODS},
+    judges::{NeededHead, comet, method::Output, probe, qe, registry::METHODS},
     signature::Signature,
-    spec::{JudgeSpec, ModelSpec, Spec},
+    spec::{ModelSpec, Spec},
+    values::{AUTO, DEFAULT_ENCODER, DEFAULT_MODEL},
 };
 
-/// The method of a judge: `comet` for a metric where none was named but the default.
+/// A specification with the method that follows from its model, and the model that follows from its method.
 ///
 /// # Errors
 /// Those of [`assignments`].
-pub fn with_method(mut spec: Spec) -> Result<Spec> {
-    if spec.judge.method == JudgeSpec::default().method
-        && assignments(&spec.models)?.iter().all(|of| is_metric(&of.model))
-    {
-        comet::METHOD.name.clone_into(&mut spec.judge.method);
+pub fn resolved(mut spec: Spec) -> Result<Spec> {
+    if spec.judge.method == AUTO {
+        let models = assignments(&spec.models)?;
+        let are_all = |is: fn(&str) -> bool| models.iter().all(|of| is(&of.model));
+        let method = match () {
+            () if are_all(is_encoder) => qe::METHOD.name,
+            () if are_all(is_metric) => comet::METHOD.name,
+            () => probe::METHOD.name,
+        };
+        method.clone_into(&mut spec.judge.method);
     }
+    resolve_model(&mut spec);
     Ok(spec)
 }
 
-/// The method that [`with_method`] gave a recorded run, whose model may be elsewhere.
-pub fn restore_method(spec: &mut Spec, signature: &Signature) {
-    if spec.judge.method == JudgeSpec::default().method && signature.get("method") == Some(comet::METHOD.name)
-    {
-        comet::METHOD.name.clone_into(&mut spec.judge.method);
+fn resolve_model(spec: &mut Spec) {
+    if spec.models.model == AUTO {
+        let method = spec.judge.method.split(':').next();
+        let is_qe = method == Some(qe::METHOD.name);
+        if is_qe { DEFAULT_ENCODER } else { DEFAULT_MODEL }.clone_into(&mut spec.models.model);
     }
+}
+
+/// Resolves the method and model of a recorded run, whose model may be elsewhere.
+pub fn restore(spec: &mut Spec, signature: &Signature) {
+    if spec.judge.method == AUTO {
+        signature.get("method").unwrap_or(probe::METHOD.name).clone_into(&mut spec.judge.method);
+    }
+    resolve_model(spec);
 }
 
 /// Checks that the models have the head that a judge needs. Models that are not here, or cannot be read, are
@@ -62,9 +77,17 @@ pub fn check(spec: &ModelSpec, method: &str, needed: Option<NeededHead>) -> Resu
                 "is not a metric of the COMET family".to_owned(),
                 "a metric, such as `wmt22-comet-da`".to_owned(),
             ),
+            (Some(NeededHead::Estimator), Head::Encoder) => continue,
+            (Some(NeededHead::Estimator), _) => {
+                let hint = "the encoder that the method was trained with, `multilingual-e5-small`".to_owned();
+                ("is not an encoder".to_owned(), hint)
+            }
             (_, Head::Encoder) => {
                 let reason = "is an encoder, which generates no text and has no score head".to_owned();
-                (reason, "a language model, such as `qwen2.5-coder-1.5b-instruct`".to_owned())
+                (
+                    reason,
+                    "a language model, such as `qwen2.5-coder-1.5b-instruct`, or the method `qe`".to_owned(),
+                )
             }
             (Some(NeededHead::Scores { .. }), Head::Vocabulary) => {
                 let hint = "a reward model, such as `remedy-9b-23`".to_owned();
@@ -113,6 +136,11 @@ pub fn head(name: &str) -> Option<Head> {
     Some(config.score_head.map_or(Head::Vocabulary, |head| Head::Scores(head.n_outputs)))
 }
 
+/// Returns true for the default encoder, and for an encoder on this machine.
+fn is_encoder(name: &str) -> bool {
+    name == DEFAULT_ENCODER || head(name) == Some(Head::Encoder)
+}
+
 /// Returns true if a model on this machine has the settings of a metric.
 fn is_metric(name: &str) -> bool {
     path(name).is_some_and(|path| path.join(hub::METRIC).is_file())
@@ -122,4 +150,39 @@ fn is_metric(name: &str) -> bool {
 fn path(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
     if path.exists() { Some(path.to_owned()) } else { Some(hub::find(name).ok()?.local().ok()?.weights) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::JudgeSpec;
+
+    #[test]
+    fn method_and_model_follow_from_each_other() {
+        let of = |method: &str, model: &str| {
+            let spec = Spec {
+                judge: JudgeSpec { method: method.into(), ..JudgeSpec::default() },
+                models: ModelSpec { model: model.into(), ..ModelSpec::default() },
+                ..Spec::default()
+            };
+            let Spec { judge, models, .. } = resolved(spec).unwrap();
+            (judge.method, models.model)
+        };
+        let check = |given: [&str; 2], method: &str, model: &str| {
+            assert_eq!(of(given[0], given[1]), (method.to_owned(), model.to_owned()), "{given:?}");
+        };
+        check([AUTO, AUTO], "probe", DEFAULT_MODEL);
+        check([AUTO, DEFAULT_ENCODER], "qe", DEFAULT_ENCODER);
+        check([AUTO, "nowhere"], "probe", "nowhere");
+        check(["qe:witness=off", AUTO], "qe:witness=off", DEFAULT_ENCODER);
+        check(["gemba-mqm", AUTO], "gemba-mqm", DEFAULT_MODEL);
+        check(["probe", DEFAULT_ENCODER], "probe", DEFAULT_ENCODER);
+        let restored = |signed: &str| {
+            let mut spec = Spec::default();
+            restore(&mut spec, &signed.parse().unwrap());
+            (spec.judge.method, spec.models.model)
+        };
+        assert_eq!(restored("method:qe|v:1"), ("qe".to_owned(), DEFAULT_ENCODER.to_owned()));
+        assert_eq!(restored("method:probe|v:1"), ("probe".to_owned(), DEFAULT_MODEL.to_owned()));
+    }
 }

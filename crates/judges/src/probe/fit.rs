@@ -389,7 +389,7 @@ impl Fit {
                 .filter(|word| DOMAINS.contains(&&**word))
                 .collect(),
             elsewhere: "its numbers of errors are guesses, and its scores may be no better than random ones, as they were on \
-                        en-cs",
+                        en-cs, where those of the method `qe` are",
         }
     }
 

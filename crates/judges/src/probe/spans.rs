@@ -62,6 +62,14 @@ pub fn errors(words: &[Word], text: &str, budget: f64, major_from: f64) -> Vec<E
     runs.into_iter().map(|run| error(&words[run], text, major_from)).collect()
 }
 
+/// The errors of a translation: all words with at least the probability `any_from` to be marked, joined where
+/// they are adjacent. A word of at least the chance `major_from` of a major error makes its error major.
+#[must_use]
+pub fn likely(words: &[Word], text: &str, any_from: f64, major_from: f64) -> Vec<ErrorSpan> {
+    let chosen: Vec<bool> = words.iter().map(|word| word.any >= any_from).collect();
+    joined(&chosen).into_iter().map(|run| error(&words[run], text, major_from)).collect()
+}
+
 /// Runs of chosen words.
 fn joined(chosen: &[bool]) -> Vec<std::ops::Range<usize>> {
     let mut end = 0;

@@ -13,6 +13,7 @@ mod judges_gemba;
 mod judges_gemba_mqm;
 mod judges_heads;
 mod judges_published;
+mod judges_qe;
 mod judges_samples;
 mod judges_thinking;
 mod m_mad;

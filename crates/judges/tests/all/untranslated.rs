@@ -61,6 +61,7 @@ fn every_method_has_a_score_for_what_is_not_a_translation() {
     fsp: -25, quality 0; critical non-translation 25; not a translation: in French, not German
     gmft: -25; critical non-translation 25; not a translation: in French, not German
     probe: -25; critical non-translation 25; not a translation: in French, not German
+    qe: -25; critical non-translation 25; not a translation: in French, not German
     likelihood: the model's; not a translation: in French, not German; the score is the model's (asked)
     remedy: the model's; not a translation: in French, not German; the score is the model's (asked)
     reward: the model's; not a translation: in French, not German; the score is the model's (asked)

@@ -302,6 +302,20 @@ pub fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
     (low & 15 | bytes[part - 4] >> 6 << 4, low >> 4 | bytes[part] >> 6 << 4)
 }
 
+/// Little-endian floats of any width as f32; `None` for quantised types.
+#[must_use]
+pub fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
+    let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
+    match dtype {
+        Format::F32 => {
+            Some(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+        }
+        Format::F16 => Some(pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect()),
+        Format::Bf16 => Some(pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect()),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
