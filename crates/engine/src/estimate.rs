@@ -60,9 +60,12 @@ impl Engine {
         let mut usage = Usage::default();
         let of = &*translation.ids;
         let is_shared = |ids: &[u32]| !of.is_empty() && !ids.windows(of.len()).any(|part| part == of);
-        let states = sequences.into_iter().map(|ids| match is_shared(&ids) {
-            true => self.shared_states(ids, metric.depths(), &mut usage),
-            false => self.own_states(ids, metric.depths(), &mut usage).map(Arc::new),
+        let states = sequences.into_iter().map(|ids| {
+            if is_shared(&ids) {
+                self.shared_states(ids, metric.depths(), &mut usage)
+            } else {
+                self.own_states(ids, metric.depths(), &mut usage).map(Arc::new)
+            }
         });
         let states = states.collect::<Result<Vec<_>, _>>()?;
         let states: Vec<&[Vec<f32>]> = states.iter().map(|layers| &***layers).collect();

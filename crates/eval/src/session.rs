@@ -60,7 +60,7 @@ impl Session {
         let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
         let built = build(&spec.judge.method, &settings)?;
         heads::check(&spec.models, built.method().name, built.judge.head)?;
-        spec.models.estimator = built.judge.estimator.clone();
+        spec.models.estimator.clone_from(&built.judge.estimator);
         let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
         Ok(Self { spec, invocation, models })
     }

@@ -91,7 +91,7 @@ impl Fit {
         };
         let hash = digest::short(&*bytes);
         let trained_on = TrainedOn::new(format!("the fit {hash}"), hashes.iter().map(digits));
-        Ok(Self { about, hash, trained_on, bytes })
+        Ok(Self { about, bytes, hash, trained_on })
     }
 
     /// The score that raters would give. Unit: MQM points, at most 0.
