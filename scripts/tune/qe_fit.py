@@ -10,9 +10,8 @@ of the texts that they were trained on.
       [--tribunal target/release/tribunal] [--out models/fits/multilingual-e5-small.safetensors]
 
 On 4,800 rated translations (MQM of 2020 and 2021): the penalty as the square of a linear map of the score, by least squares;
-the greatest threshold at which 55% of translations with a major error have a mark; the threshold of major errors that tells
-best which translations have one. Thresholds are chosen on texts of the training, most of which were seen once; `judge_quality`
-measures them on others.
+the greatest threshold at which 55% of translations with a major error have a mark; and the one at which as many of the marked
+tokens are major as of those that raters marked. They are chosen on texts of the training; `marks.py` measures them on others.
 """
 
 import argparse
@@ -84,22 +83,21 @@ def penalty_map(scores, penalties):
     return line.tolist()
 
 
-def thresholds(predicted, rows):
+def thresholds(predicted, rows, items):
     """The least probabilities of a mark and of a major error."""
     has_major = np.array([any(mark[2] >= 5 for marks in row["raters"] for mark in marks) for row in rows])
     is_clean = np.array([not any(mark[2] > 0 for marks in row["raters"] for mark in marks) for row in rows])
-    any_most, major_most = (np.array([tags[:, i].max() for _, tags in predicted]) for i in (0, 1))
+    any_most = np.array([tags[:, 0].max() for _, tags in predicted])
     any_from = float(np.quantile(any_most[has_major], 1 - MARKED))
     print(f"marked from {any_from:.3f}: {(any_most >= any_from)[has_major].mean():.3f} of translations with a major error, "
           f"{(any_most >= any_from)[is_clean].mean():.3f} of those without a mark")
-    marked = any_most >= any_from
-    best = max(np.unique(major_most.round(3)), key=lambda at: f1(marked & (major_most >= at), has_major))
-    print(f"major from {best:.3f}: F1 {f1(marked & (major_most >= best), has_major):.3f}")
-    return any_from, float(best)
-
-
-def f1(found, wanted):
-    return 2 * (found & wanted).sum() / max(1, found.sum() + wanted.sum())
+    tags = np.concatenate([tags for _, tags in predicted])
+    of_raters = np.concatenate([item["tags"].T for item in items])
+    marked = tags[:, 0] >= any_from
+    share = of_raters[marked, 1].sum() / of_raters[marked, 0].sum()
+    major_from = float(np.quantile(tags[marked, 1], 1 - share))
+    print(f"major from {major_from:.3f}: {share:.3f} of the marked tokens that raters marked")
+    return any_from, major_from
 
 
 def golden(model, rows):
@@ -145,7 +143,7 @@ def main():
     predicted = predict(model, [(rows.of(row["source"])[0], rows.of(row["translation"])[0]) for row in sample])
     penalties = [-row["score"] for row in sample]
     root = penalty_map([score for score, _ in predicted], penalties)
-    any_from, major_from = thresholds(predicted, sample)
+    any_from, major_from = thresholds(predicted, sample, [rows.item(row) for row in sample])
     lengths = collections.defaultdict(list)
     for row in rows.rows:
         lengths[row["pair"]].append(len(row["source"].encode()))

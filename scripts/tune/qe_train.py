@@ -8,8 +8,7 @@
     uv run scripts/tune/qe_train.py --table table.jsonl.xz --encoder e5-small-q4.bin --out qe.safetensors
 
 `table.jsonl.xz` is what `qe_table.py` writes, the encoder the file of `tribunal models pull multilingual-e5-small`. Written
-are the factors of LoRA (their scale is 1) and the head, bf16, every 200 steps and at the end. The same arguments, threads and
-versions give the same weights on one machine.
+are the factors of LoRA (their scale is 1) and the head, bf16, every 200 steps and at the end.
 
 The model. The mean of four depths' states, weighed by a softmax, is projected to 128 numbers a token. Each token of one text
 has a soft alignment with the other text's: a softmax of cosines times a temperature. From the token, its counterpart, their
@@ -383,7 +382,7 @@ def main():
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=2600)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rank", type=int, default=16)
