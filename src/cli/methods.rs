@@ -50,8 +50,8 @@ pub enum Command {
 }
 
 /// Advice for choosing a method; `docs/methods.md` has the figures.
-const WHICH: &str = "Which one? Without a GPU, `probe` for en-de, en-ru and zh-en, and `qe` for other pairs: they agree \
-                     best with raters of what runs there, but explain nothing. Methods marked (*) generate answers and were published with far larger \
+const WHICH: &str = "Which one? Without a GPU, `probe` for en-de, en-ru and zh-en, and `qe` for other pairs; neither \
+                     explains its marks. Methods marked (*) generate answers and were published with far larger \
                      models. Figures: docs/methods.md#which-judge";
 
 /// Runs `tribunal methods`.

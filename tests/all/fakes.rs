@@ -1,5 +1,6 @@
 //! Test doubles of the program's tests, beside those shared with other crates.
 
+mod cached_encoder;
 mod gguf;
 mod metric;
 mod noise;
@@ -17,6 +18,7 @@ use tribunal::{
 pub use tribunal_testing::*;
 
 pub use self::{
+    cached_encoder::cached_encoder,
     gguf::{gguf, gguf_of_heads},
     metric::write_metric,
     noise::{Babble, Collector, Noise, Scores, Within, tiny, tiny_engine},

@@ -1,10 +1,10 @@
-//! `comet` with seeded metrics, from files to verdicts.
+//! `comet` with seeded metrics and `qe` with its encoder, from files to verdicts.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::fakes::{SmallRun, copy_folder, said, tiny, write_metric};
+use crate::fakes::{SmallRun, cached_encoder, copy_folder, said, tiny, write_metric};
 
 fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/en-de").join(name).display().to_string()
@@ -20,12 +20,38 @@ fn metric(small: &SmallRun, case: &str) -> PathBuf {
 fn score(small: &SmallRun, out: &str, model: &Path, more: &[&str]) -> (i32, String) {
     let [source, a, b] = ["source.txt", "system-a.txt", "system-b.txt"].map(example);
     let mut command = small.tribunal(&["score", "-s", &source, "-t", &a, &b, "-l", "en-de", "--out", out]);
-    command.args(["--kv-cache", "1MiB", "--model"]).arg(model).args(more);
+    command.args(["--kv-cache", "8MiB", "--model"]).arg(model).args(more);
     said(command)
 }
 
 fn lines(small: &SmallRun, file: &str) -> Vec<Value> {
     small.read(file).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Checks the run `out` of the example: it is confirmed, has the same bytes with one thread and from shards, and goes
+/// through every output.
+fn check_everywhere(small: &SmallRun, model: &Path, more: &[&str]) {
+    let (code, text) = score(small, "one", model, &[more, &["--jobs", "1", "--threads", "1"]].concat());
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(small.read("out/verdicts.jsonl"), small.read("one/verdicts.jsonl"));
+    for more in [&["--without-model"][..], &[]] {
+        let (code, text) = said(small.tribunal(&[&["verify", "out"], more].concat()));
+        assert!(code == 0 && text.contains("confirmed"), "{text}");
+    }
+    for shard in ["1/2", "2/2"] {
+        let out = format!("shard-{}", &shard[..1]);
+        let (code, text) = score(small, &out, model, &[more, &["--shard", shard]].concat());
+        assert_eq!(code, 0, "{text}");
+    }
+    let (code, text) = said(small.tribunal(&["merge", "shard-1", "shard-2", "--out", "merged"]));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(small.read("out/verdicts.jsonl"), small.read("merged/verdicts.jsonl"));
+    for command in [&["show", "out"][..], &["report", "out", "--out", "page.html"]] {
+        let (code, text) = said(small.tribunal(command));
+        assert_eq!(code, 0, "{command:?}: {text}");
+    }
+    let (code, text) = score(small, "plan", model, &[more, &["--dry-run"]].concat());
+    assert_eq!(code, 0, "{text}");
 }
 
 #[test]
@@ -59,27 +85,28 @@ fn xcomet_judges_the_example_and_is_verified() {
     );
     let signature = small.read("out/summary.json");
     assert!(signature.contains("method:comet|reference:on"), "{signature}");
-    let (code, text) = score(&small, "one", &model, &["-r", &reference, "--jobs", "1", "--threads", "1"]);
+    check_everywhere(&small, &model, &["-r", &reference]);
+}
+
+#[test]
+fn the_encoder_of_qe_judges_the_example_and_is_verified() {
+    let Some(model) = cached_encoder() else { return };
+    let small = SmallRun::new(1);
+    let (code, text) = score(&small, "out", &model, &[]);
     assert_eq!(code, 0, "{text}");
-    assert_eq!(small.read("out/verdicts.jsonl"), small.read("one/verdicts.jsonl"));
-    for more in [&["--without-model"][..], &[]] {
-        let (code, text) = said(small.tribunal(&[&["verify", "out"], more].concat()));
-        assert!(code == 0 && text.contains("confirmed"), "{text}");
-    }
-    for shard in ["1/2", "2/2"] {
-        let out = format!("shard-{}", &shard[..1]);
-        let (code, text) = score(&small, &out, &model, &["-r", &reference, "--shard", shard]);
-        assert_eq!(code, 0, "{text}");
-    }
-    let (code, text) = said(small.tribunal(&["merge", "shard-1", "shard-2", "--out", "merged"]));
-    assert_eq!(code, 0, "{text}");
-    assert_eq!(small.read("out/verdicts.jsonl"), small.read("merged/verdicts.jsonl"));
-    for command in [&["show", "out"][..], &["report", "out", "--out", "page.html"]] {
-        let (code, text) = said(small.tribunal(command));
-        assert_eq!(code, 0, "{command:?}: {text}");
-    }
-    let (code, text) = score(&small, "plan", &model, &["-r", &reference, "--dry-run"]);
-    assert_eq!(code, 0, "{text}");
+    let verdicts = lines(&small, "out/verdicts.jsonl");
+    assert!(verdicts.iter().all(|line| line["score"].as_f64().is_some_and(|score| score <= 0.0)));
+    let severities: Vec<&Value> = verdicts
+        .iter()
+        .flat_map(|line| line["errors"].as_array().unwrap())
+        .map(|error| &error["severity"])
+        .collect();
+    assert!(severities.len() > 4 && severities.iter().any(|severity| *severity == "minor"), "{severities:?}");
+    let summary = small.read("out/summary.json");
+    assert!(summary.contains("method:qe|fit:") && !summary.contains("was not fitted"), "{summary}");
+    check_everywhere(&small, &model, &[]);
+    let (code, text) = score(&small, "none", &tiny("qwen2"), &["--method", "qe"]);
+    assert!(code == 2 && text.contains("which is not an encoder"), "{text}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Engine {
         let [translation, source] = [texts.translation, texts.source.unwrap_or_default()];
         let [translation, source] = [self.tokens(translation)?, self.tokens(source)?];
         if translation.ids.is_empty() || source.ids.is_empty() {
-            return Err(llm::Error::Engine("source or translation have no tokens".into()));
+            return Err(llm::Error::Engine("the source or the translation has no tokens".into()));
         }
         let (sequences, is_cut) = self.pair(&translation, &source)?;
         let (mut usage, depths) = (Usage::default(), estimator.depths());
@@ -150,18 +150,23 @@ impl Engine {
 
     /// The number of tokens that the texts of a recorded question take; `None` unless the model is a metric.
     pub(super) fn metric_tokens(&self, chat: &Chat) -> Option<Result<usize, llm::Error>> {
+        if !self.reads_texts() {
+            return None;
+        }
         let texts = MetricTexts::from_chat(chat)?;
-        let of_translation = self.tokens(texts.translation);
-        let inputs = match (&self.loaded.estimator, &self.loaded.metric) {
-            (Some(_), _) => of_translation.and_then(|translation| {
-                let source = self.tokens(texts.source.unwrap_or_default())?;
-                Ok(self.pair(&translation, &source)?.0.to_vec())
-            }),
-            (None, Some(metric)) => of_translation
-                .and_then(|tokens| self.inputs(metric, &texts, &tokens).map(|inputs| inputs.sequences)),
-            (None, None) => return None,
-        };
-        Some(inputs.map(|sequences| sequences.iter().map(Vec::len).sum()))
+        let sequences = self.tokens(texts.translation).and_then(|translation| {
+            if let Some(metric) = &self.loaded.metric {
+                return Ok(self.inputs(metric, &texts, &translation)?.sequences);
+            }
+            let source = self.tokens(texts.source.unwrap_or_default())?;
+            Ok(self.pair(&translation, &source)?.0.to_vec())
+        });
+        Some(sequences.map(|sequences| sequences.iter().map(Vec::len).sum()))
+    }
+
+    /// Returns true for a metric or an estimator, whose texts are no prompt.
+    pub(super) fn reads_texts(&self) -> bool {
+        self.loaded.metric.is_some() || self.loaded.estimator.is_some()
     }
 
     fn inputs(

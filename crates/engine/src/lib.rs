@@ -482,7 +482,7 @@ impl Counter for Engine {
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
-        if self.loaded.metric.is_some() || self.loaded.estimator.is_some() {
+        if self.reads_texts() {
             return Ok(None);
         }
         Self::prompt_ids(self, chat).map(Some)

@@ -205,12 +205,11 @@ impl Evaluation {
     ///
     /// # Errors
     /// A method that does not exist or cannot judge the input.
-    pub fn from_input(spec: Spec, mut input: Input) -> Result<Self> {
+    pub fn from_input(mut spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
         heads::check(&spec.models, built.method().name, judge.head)?;
-        let models = ModelSpec { estimator: judge.estimator.clone(), ..spec.models };
-        let spec = Spec { models, ..spec };
+        spec.models.estimator.clone_from(&judge.estimator);
         match built.method().reads {
             Reads::Translations => input::need_translations(&spec.input)?,
             Reads::SourcesOnly => {}

@@ -213,7 +213,7 @@ impl WithAdapters {
         let adapters = distinct.into_iter().map(adapter::find).collect::<Result<Vec<_>>>()?;
         let mut located = find(name, template, resources)?;
         located.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
-        let estimator = estimator.map(|bytes| Estimator::read("the fit of the judge", bytes));
+        let estimator = estimator.map(|bytes| Estimator::read("the judge's fit", bytes));
         located.options.estimator = estimator.transpose().map_err(engine::Error::from)?.map(Arc::new);
         let mut notes = Vec::new();
         if resources.tensor_parallel.is_none() {
@@ -308,13 +308,7 @@ pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::AdapterFo
 pub fn open(model: &ModelSpec, resources: &Resources) -> Result<ModelEngine> {
     let adapter = model.adapter.as_deref();
     let template = model.chat_template.as_deref();
-    let loaded = WithAdapters::open(
-        &model.model,
-        template,
-        adapter.into_iter(),
-        model.estimator.as_deref(),
-        resources,
-    )?;
+    let loaded = WithAdapters::open(&model.model, template, adapter.into_iter(), None, resources)?;
     Ok(loaded.with(adapter))
 }
 

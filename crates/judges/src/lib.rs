@@ -322,6 +322,28 @@ pub struct Model {
     pub sha256: String,
 }
 
+impl Model {
+    /// Checks that this is the model that a method was fitted on; `hint` is the remedy.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] for other weights.
+    pub(crate) fn check_fitted(
+        &self,
+        method: &str,
+        [name, sha256]: [&str; 2],
+        hint: &str,
+    ) -> Result<(), setup::Error> {
+        if self.sha256 == sha256 {
+            return Ok(());
+        }
+        Err(setup::Error::Conflict(format!(
+            "the method `{method}` works only with the model that it was fitted on, `{name}` (sha256 {sha256}), not with `{}` \
+             (sha256 {}); hint: {hint}",
+            self.name, self.sha256
+        )))
+    }
+}
+
 /// Segments that a judge must see together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

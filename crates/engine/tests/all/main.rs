@@ -1,6 +1,8 @@
 //! The engine's answers and the decoder's computations, on CPUs and GPUs, without a judge.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../../../../tests/all/fakes/cached_encoder.rs"]
+mod cached_encoder;
 mod cuda;
 mod encoders;
 mod engine;

@@ -2,30 +2,15 @@
 //! dequantised weights. The file is the one that `tribunal models pull multilingual-e5-small` puts into the
 //! model cache.
 
-use std::{ops::Range, path::PathBuf};
+use std::ops::Range;
 
 use serde_json::Value;
 use tribunal_cpu::{Activations, Compute};
 use tribunal_engine::{Engine, Options};
 
-use crate::model::root;
+use crate::{cached_encoder::cached_encoder, model::root};
 
 const EVERY: usize = 16;
-
-/// The file in the model cache; without it nothing is checked, or with `TRIBUNAL_REQUIRE` the test fails.
-#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
-pub fn file() -> Option<PathBuf> {
-    let cache = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let home = cache("TRIBUNAL_HOME")
-        .or_else(|| cache("XDG_CACHE_HOME").map(|path| path.join("tribunal")))
-        .or_else(|| cache("HOME").map(|path| path.join(".cache/tribunal")))?;
-    let path = home.join("multilingual-e5-small/multilingual-e5-small.bin");
-    if !path.exists() {
-        assert!(std::env::var_os("TRIBUNAL_REQUIRE").is_none(), "not checked: no `{}`", path.display());
-        eprintln!("not checked: no `{}`", path.display());
-    }
-    path.exists().then_some(path)
-}
 
 /// Ids with special tokens, and every sixteenth number of the hidden states at all depths.
 fn golden() -> Vec<(Value, Vec<u32>, Vec<Vec<f32>>)> {
@@ -59,7 +44,7 @@ fn differences(engine: &Engine) -> Vec<f32> {
 
 #[test]
 fn tokens_and_states_are_those_of_transformers() {
-    let Some(file) = file() else { return };
+    let Some(file) = cached_encoder() else { return };
     let compute = Compute { activations: Activations::Float, ..Compute::default() };
     let exact = Engine::open(&file, &Options { compute, ..Options::default() }).unwrap();
     let differences_of_exact = differences(&exact);

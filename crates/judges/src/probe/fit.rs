@@ -353,15 +353,8 @@ impl Fit {
     /// # Errors
     /// [`setup::Error::Conflict`] when it was made for other weights.
     pub fn check_model(&self, model: &Model) -> Result<(), setup::Error> {
-        if self.sha256 == model.sha256 {
-            return Ok(());
-        }
-        let reason = format!(
-            "the method `probe` works only with the model that it was fitted on, `{}` (sha256 {}), not with `{}` (sha256 {}); \
-             hint: choose a generative method, such as `gemba-mqm`, or fit a probe for this model: `tribunal tune probe`",
-            self.model, self.sha256, model.name, model.sha256
-        );
-        Err(setup::Error::Conflict(reason))
+        let hint = "choose a generative method, such as `gemba-mqm`, or fit a probe for this model: `tribunal tune probe`";
+        model.check_fitted("probe", [&self.model, &self.sha256], hint)
     }
 
     /// The texts that it was trained on.
@@ -389,7 +382,7 @@ impl Fit {
                 .filter(|word| DOMAINS.contains(&&**word))
                 .collect(),
             elsewhere: "its numbers of errors are guesses, and its scores may be no better than random ones, as they were on \
-                        en-cs, where those of the method `qe` are",
+                        en-cs; there, `qe` did better",
         }
     }
 

@@ -76,12 +76,12 @@ impl Fit {
             let hint = "hint: `scripts/tune/qe_train.py` and `qe_fit.py` make such files";
             setup::Error::Prompt {
                 file: file.into(),
-                reason: format!("it is no fit of `qe`, {reason}; {hint}"),
+                reason: format!("it is not a fit for `qe`: {reason}; {hint}"),
             }
         };
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| broken(error.to_string()))?;
         let about = header.metadata().as_ref().and_then(|metadata| metadata.get(ABOUT));
-        let about = about.ok_or_else(|| broken("its metadata lack `about`".into()))?;
+        let about = about.ok_or_else(|| broken("its metadata lacks `about`".into()))?;
         let about = serde_json::from_str(about).map_err(|error| broken(error.to_string()))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| broken(error.to_string()))?;
         let hashes = tensors.tensor(TRAINED_ON).map_err(|error| broken(error.to_string()))?;
@@ -104,15 +104,8 @@ impl Fit {
     /// # Errors
     /// [`setup::Error::Conflict`] for another encoder than the one that it was trained with.
     pub fn check_model(&self, model: &Model) -> Result<(), setup::Error> {
-        let About { model: encoder, sha256, .. } = &self.about;
-        if *sha256 == model.sha256 {
-            return Ok(());
-        }
-        Err(setup::Error::Conflict(format!(
-            "the method `qe` works only with the encoder that it was trained with, `{encoder}` (sha256 {sha256}), not with `{}` \
-             (sha256 {}); hint: use that model, or choose another method",
-            model.name, model.sha256
-        )))
+        let hint = "use that model, or choose another method";
+        model.check_fitted("qe", [&self.about.model, &self.about.sha256], hint)
     }
 
     /// The data that it was trained on.

@@ -79,7 +79,7 @@ fn a_fit_is_signed_and_other_files_are_refused() {
             .err()
             .unwrap()
             .to_string()
-            .contains("no fit of `qe`")
+            .contains("not a fit for `qe`")
     );
     for settings in [
         Settings { prompts: Some("prompts".into()), ..Settings::default() },

@@ -1,9 +1,6 @@
 //! Low-rank matrices that are added to those of a checkpoint when these are read: the arithmetic.
 
-use super::ggml::{Format, floats};
-
-/// Values of a block of `Q4_0`.
-const BLOCK: usize = 32;
+use super::ggml::{Format, floats, read_codes};
 
 /// The product of two narrow matrices, as LoRA's with a scale of 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,14 +36,10 @@ pub(super) fn values(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
 }
 
 fn q4_0(bytes: &[u8]) -> Vec<f32> {
-    let block = |block: &[u8]| -> [f32; BLOCK] {
+    let block = |block: &[u8]| {
         let scale = half::f16::from_le_bytes([block[0], block[1]]).to_f32();
-        let codes = &block[2..];
-        std::array::from_fn(|i| {
-            let both = codes[i % (BLOCK / 2)];
-            let code = if i < BLOCK / 2 { both & 15 } else { both >> 4 };
-            scale * (f32::from(code) - 8.0)
-        })
+        let offset = Format::Q4_0.offset() as f32;
+        read_codes(Format::Q4_0, block, 0).map(|code| scale * (f32::from(code) - offset))
     };
     bytes.chunks_exact(Format::Q4_0.block_bytes()).flat_map(block).collect()
 }
