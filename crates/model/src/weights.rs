@@ -374,9 +374,6 @@ impl Weights {
     /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
-        if self.config.encoder.is_some() {
-            return Some("it is an encoder".into());
-        }
         let mut of_heads = self.index.iter().filter(|(name, _)| latent::is_of_heads(name));
         if let Some((_, entry)) = of_heads.find(|(_, entry)| !entry.dtype.is_float()) {
             return Some(format!("the matrices of its latent heads are {}", entry.dtype.name()));

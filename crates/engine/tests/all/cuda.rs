@@ -27,6 +27,7 @@ mod delta_net;
 mod detour;
 mod drivers;
 mod eight;
+mod encoders;
 mod experts;
 mod graphs;
 mod kernels;

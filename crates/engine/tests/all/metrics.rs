@@ -21,7 +21,7 @@ use crate::{
 /// The largest difference from a score of the reference.
 const TOLERANCE: f64 = 1e-4;
 
-fn folder(case: &str) -> TempDir {
+pub fn folder(case: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_metric(&root(), folder.path(), case);
     folder
@@ -32,12 +32,12 @@ fn options() -> Options {
     Options { compute, kv_bytes: Some(1 << 20), ..Options::default() }
 }
 
-fn cases() -> Vec<(String, Value)> {
+pub fn cases() -> Vec<(String, Value)> {
     let (json, _) = golden(&root());
     json["cases"].as_object().unwrap().clone().into_iter().collect()
 }
 
-fn texts<'t>(input: &'t Value, fields: &Value) -> MetricTexts<'t> {
+pub fn texts<'t>(input: &'t Value, fields: &Value) -> MetricTexts<'t> {
     let has = |field: &str| fields.as_array().unwrap().iter().any(|one| one == field);
     let text = |field: &str| input[field].as_str().filter(|_| has(field));
     MetricTexts { source: text("src"), translation: input["mt"].as_str().unwrap(), reference: text("ref") }

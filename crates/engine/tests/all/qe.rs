@@ -11,20 +11,20 @@ use tribunal_model::estimator::Estimator;
 
 use crate::{cached_encoder::cached_encoder, model::root};
 
-fn engine(options: Options) -> Option<Engine> {
+pub fn engine(options: Options) -> Option<Engine> {
     let file = cached_encoder()?;
     let path = root().join("models/fits/multilingual-e5-small.safetensors");
     let estimator = Estimator::read("the fit", &std::fs::read(path).unwrap()).unwrap();
     Some(Engine::open(&file, &Options { estimator: Some(Arc::new(estimator)), ..options }).unwrap())
 }
 
-fn pairs() -> Vec<Value> {
+pub fn pairs() -> Vec<Value> {
     let json: Value =
         serde_json::from_slice(&std::fs::read(root().join("tests/golden/qe.json")).unwrap()).unwrap();
     json["pairs"].as_array().unwrap().clone()
 }
 
-fn estimate(engine: &Engine, pair: &Value) -> Estimate {
+pub fn estimate(engine: &Engine, pair: &Value) -> Estimate {
     let [source, translation] = ["source", "translation"].map(|field| pair[field].as_str().unwrap());
     engine.estimate(&MetricTexts { source: Some(source), translation, reference: None }).unwrap()
 }
