@@ -1,6 +1,7 @@
 //! The command line of `tribunal-bench`: arguments, tables, JSON. It measures nothing.
 
 mod candle;
+mod encode;
 mod gpu;
 
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
@@ -51,6 +52,8 @@ pub enum Command {
     Prefill(Throughput),
     /// Answer tokens per second, with several numbers of answers in parallel
     Decode(Throughput),
+    /// Texts per second of an encoder
+    Encode(Box<encode::Args>),
     /// A judge's questions about documents, as fast as the engine can answer them
     Fsp(Box<Workload>),
     /// The same questions under one engine setting after another: every bit must be the same
@@ -203,6 +206,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Ops(args) => run_ops(args, out),
         Command::Prefill(args) => run_prefill(args, out),
         Command::Decode(args) => run_decode(args, out),
+        Command::Encode(args) => encode::run(args, out),
         Command::Fsp(args) => run_workload(args, out),
         Command::Invariance(args) => run_invariance(args, out),
         Command::Seeded(args) => run_seeded(args, out),

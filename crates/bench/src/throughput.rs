@@ -1,4 +1,5 @@
-//! Tokens per second of a loaded model: prompts one at a time, and answers in parallel.
+//! Tokens per second of a loaded model: prompts one at a time, and answers in parallel; texts per second of an
+//! encoder.
 
 use std::time::Instant;
 
@@ -68,6 +69,43 @@ pub fn decode(
     }
     let tokens_per_s = written as f64 / best;
     Ok(Throughput { batch, prompt: n, answer, seconds: best, tokens_per_s })
+}
+
+/// Result of an encoder.
+#[derive(Clone, Debug, Serialize)]
+pub struct Encoding {
+    /// Texts in parallel.
+    pub batch: usize,
+    pub texts: usize,
+    pub tokens: usize,
+    pub seconds: f64,
+    pub texts_per_s: f64,
+}
+
+/// Encodes `n` texts of 10 to 100 tokens, `batch` in parallel; the best of `repeats`.
+///
+/// # Errors
+/// An error of the engine, such as a model that is not an encoder.
+pub fn encode(engine: &Engine, n: usize, batch: usize, repeats: usize) -> Result<Encoding, Error> {
+    let vocab = engine.facts().sizes.vocab;
+    let texts: Vec<Vec<u32>> = (0..n).map(|text| encoded(text, vocab)).collect();
+    let tokens = texts.iter().map(Vec::len).sum();
+    let depth = [engine.facts().n_layers];
+    let mut seconds = f64::INFINITY;
+    for _ in 0..repeats {
+        let start = Instant::now();
+        let done =
+            parallel::map(&texts, batch, |_, ids: &Vec<u32>| engine.encode(ids.clone(), &depth).map(drop));
+        let done: Result<(), _> = done.into_iter().collect();
+        done.map_err(|source| Error::Llm { id: "bench".into(), source })?;
+        seconds = seconds.min(start.elapsed().as_secs_f64());
+    }
+    Ok(Encoding { batch, texts: n, tokens, seconds, texts_per_s: n as f64 / seconds })
+}
+
+/// The ids of a text, which `scripts/peers/torch_encoder.py` computes alike.
+fn encoded(text: usize, vocab: usize) -> Vec<u32> {
+    (0..10 + text * 37 % 91).map(|at| (5 + (at * 7919 + text * 104_729) % (vocab - 10)) as u32).collect()
 }
 
 /// Requests all answers at once, as free text at temperature 1, so that no answer repeats another or itself.
