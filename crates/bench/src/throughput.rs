@@ -1,5 +1,5 @@
-//! Tokens per second of a loaded model: prompts one at a time, and answers in parallel; texts per second of an
-//! encoder.
+//! Tokens per second of a loaded model: prompts one at a time, and answers in parallel; texts per second of
+//! an encoder.
 
 use std::time::Instant;
 
