@@ -23,7 +23,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/eval", "", 3_905),
     ("crates/run", "", 6_050),
     ("crates/console", "", 385),
-    ("crates/bench", "", 2_100),
+    ("crates/bench", "", 2_165),
     ("crates/report", "", 5_520),
     ("crates/tune", "", 2_370),
     (".", "cli", 5_880),
@@ -31,10 +31,10 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_140;
+const LINES: usize = 94_210;
 
 /// Words of all documentation but the changelog, and of the changelog.
-const WORDS: [usize; 2] = [20_380, 400];
+const WORDS: [usize; 2] = [20_625, 400];
 
 #[test]
 fn rooms_stay_within_their_budgets() {
