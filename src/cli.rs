@@ -28,6 +28,7 @@ macro_rules! say {
 pub mod again;
 pub mod ask;
 pub mod calibrate;
+pub mod cite;
 mod command;
 pub mod compare;
 pub mod config;
@@ -88,6 +89,8 @@ enum Command {
     Show(show::Args),
     /// Check a run: its files, its verdicts against the recorded answers, its answers against the model
     Verify(verify::Args),
+    /// Cite runs in a paper: a paragraph, BibTeX entries, facts for the checklist
+    Cite(cite::Args),
     /// Make the same run again, from its `run.json`
     Rerun(Box<rerun::Args>),
     /// Run on a Slurm cluster: submit a job array, check progress
@@ -285,6 +288,7 @@ impl Cli {
             Command::Merge(args) => merge::run(&args, out),
             Command::Show(args) => show::run(&args, out),
             Command::Verify(args) => verify::run(&args, load, out),
+            Command::Cite(args) => cite::run(&args, out),
             Command::Slurm(command) => slurm::run(&command, &invocation, out),
             Command::Rerun(args) => rerun::run(&args, &invocation, load, out),
             Command::Compare(args) => compare::run(&args, &invocation, load, out),

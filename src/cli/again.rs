@@ -1,7 +1,7 @@
 //! A recorded run for the commands that check or repeat it: its command is parsed again, and written for a
 //! new folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -23,6 +23,16 @@ pub fn read(dir: &Path, changes: &Changes) -> Result<Recorded> {
     let run = RunFile::read(dir)?;
     let spec = recorded_command(dir, &run)?.spec;
     Ok(recorded::read(dir, run, spec, changes)?)
+}
+
+/// The folder of the test set that a run's command names; `None` without one, and of a command that this
+/// version cannot read.
+///
+/// # Errors
+/// A folder without a run.
+pub fn test_set(dir: &Path) -> Result<Option<PathBuf>> {
+    let run = RunFile::read(dir)?;
+    Ok(recorded_command(dir, &run).ok().and_then(|args| args.spec.input.testset))
 }
 
 /// The arguments of the command that started a run.

@@ -24,6 +24,7 @@ const ASIDE: &[(&str, &[&str])] = &[
     ("verify", RECORDED),
     ("calibrate", &["method"]),
     ("ask", FORMAT),
+    ("cite", FORMAT),
     ("selftest", FORMAT),
 ];
 

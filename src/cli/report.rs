@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use super::{compare, output::spare_runs, raters};
+use super::{cite, compare, output::spare_runs, raters};
 use crate::{
     eval::Pair,
     files,
@@ -226,6 +226,7 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
             || signature.is_none_or(is_weighed)
             || judge.records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
+        citation: run.is_some().then(|| cite::read(path)).transpose()?.map(|citation| citation.paragraph),
         warning: finish::read_summary(path).and_then(|summary| health::warning(&summary.health)),
         about: method
             .zip(signature)

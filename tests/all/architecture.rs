@@ -37,7 +37,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "signature",
         ],
     ),
-    ("eval", &["run", "engine", "hub", "cuda", "judges", "llm", "segment", "mqm", "signature"]),
+    ("eval", &["run", "engine", "hub", "cuda", "jinja", "judges", "llm", "segment", "mqm", "signature"]),
     ("run", &["judges", "llm", "segment", "mqm", "signature"]),
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
     ("replication", &["judges", "llm", "meta", "mqm", "segment"]),

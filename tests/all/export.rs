@@ -424,6 +424,7 @@ fn a_method_that_names_no_errors_shows_its_scores() {
       de          Eins.
 
     method:gemba-da|model:tiny
+    short: gemba-da|tiny|#8c478dda
 
     system  segments  score  coverage
     a              1  87.00      100%

@@ -4,6 +4,7 @@
 
 mod architecture;
 mod cli_adapter;
+mod cli_cite;
 mod cli_compare;
 mod cli_folder;
 mod cli_foreign;

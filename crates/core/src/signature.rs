@@ -6,6 +6,8 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::digest;
+
 /// Fields that identify the model, its examples and how it ran. They do not change the scale of scores.
 const NOT_OF_SCALE: [&str; 22] = [
     "model",
@@ -31,6 +33,9 @@ const NOT_OF_SCALE: [&str; 22] = [
     "samples",
     "v",
 ];
+
+/// The most characters of a short signature.
+pub const SHORT: usize = 80;
 
 /// Ordered fields. Two runs whose signatures are equal give the same verdicts on the same input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +91,29 @@ impl Signature {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The short signature: method, model, the first digits of the SHA-256 of the signature as text, version.
+    /// It has at most [`SHORT`] characters; long names are cut, and parts without a field are left out.
+    ///
+    /// ```
+    /// use tribunal_core::signature::Signature;
+    /// let signature: Signature = "method:fsp|model:tiny|seed:0|v:0.1.0".parse().unwrap();
+    /// assert_eq!(signature.short(), "fsp|tiny|#1db76d46|v0.1.0");
+    /// ```
+    #[must_use]
+    pub fn short(&self) -> String {
+        let part = |key: &str, most: usize| {
+            let plain = |c: char| if c == '|' || c.is_whitespace() || c.is_control() { '_' } else { c };
+            let name: Vec<char> = self.get(key)?.chars().map(plain).collect();
+            let is_cut = name.len() > most;
+            let shown = name.iter().take(if is_cut { most - 2 } else { most });
+            Some(shown.collect::<String>() + if is_cut { ".." } else { "" })
+        };
+        let hash = format!("#{}", digest::short(self.to_string()));
+        let version = part("v", 14).map(|version| format!("v{version}"));
+        let parts = [part("method", 16), part("model", 37), Some(hash), version];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("|")
     }
 
     /// Returns true if scores under both signatures are on one scale: they differ at most in the model and in
@@ -181,6 +209,50 @@ mod tests {
         let json = serde_json::to_string(&signature).unwrap();
         assert_eq!(serde_json::from_str::<Signature>(&json).unwrap(), signature);
         assert!("method".parse::<Signature>().is_err());
+    }
+
+    #[test]
+    fn the_short_signature_is_short_whatever_the_names() {
+        let long = "Ünïcode|".repeat(40);
+        for name in ["", "a", "a method with spaces\n", &long] {
+            let signature = Signature::new().with("method", name).with("model", name).with("v", name);
+            let short = signature.short();
+            assert!(short.chars().count() <= SHORT, "{short}");
+            assert_eq!(short.matches('|').count(), 3, "{short}");
+            assert!(!short.contains(char::is_whitespace), "{short}");
+        }
+        assert_eq!(
+            Signature::new()
+                .with("method", &long)
+                .with("model", &long)
+                .with("v", &long)
+                .short()
+                .chars()
+                .count(),
+            SHORT
+        );
+        assert_eq!(Signature::new().short(), "#e3b0c442");
+    }
+
+    #[test]
+    fn short_signatures_are_equal_where_the_long_ones_are() {
+        let texts = [
+            "method:fsp|model:a|seed:0|v:1",
+            "method:fsp|model:a|seed:1|v:1",
+            "method:fsp|model:b|seed:0|v:1",
+            "method:fsp|model:a|v:1|seed:0",
+            "method:fsp|model:a|seed:0|v:2",
+            "method:fsp|model:a|seed:0%7Cv:1",
+        ];
+        for a in texts {
+            for b in texts {
+                let [long_a, long_b] = [a, b].map(|text| text.parse::<Signature>().unwrap());
+                assert_eq!(long_a.short() == long_b.short(), long_a == long_b, "{a} {b}");
+            }
+            // The hash is that of the text as it is printed.
+            let hash = format!("|#{}", digest::sha256(a).get(..8).unwrap());
+            assert!(a.parse::<Signature>().unwrap().short().contains(&hash), "{a}");
+        }
     }
 
     #[test]

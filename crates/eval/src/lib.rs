@@ -31,6 +31,7 @@ use tribunal_hub as hub;
 use tribunal_judges as judges;
 use tribunal_run as run;
 
+pub mod citation;
 mod error;
 mod evaluation;
 pub mod forecast;

@@ -38,6 +38,7 @@ pub const METHOD: Method = Method {
     name: "comet",
     summary: "a metric of the COMET family; models with word tags (XCOMET) mark errors",
     citation: "Rei et al. 2020, 2022; Guerreiro et al. 2024",
+    papers: &["rei-etal-2020-comet", "rei-etal-2022-comet", "guerreiro-etal-2024-xcomet"],
     stages: &[ESTIMATE],
     answer_tokens: Some(0),
     scale: Scale::between(Unit::Metric, [f64::NEG_INFINITY, f64::INFINITY]),

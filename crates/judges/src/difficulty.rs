@@ -35,6 +35,7 @@ pub const METHOD: Method = Method {
     name: "difficulty",
     summary: "how hard a source is to translate, 1 to 10; no translation is read",
     citation: "Tian et al., Beyond Literal Mapping (MENT): Appendix A.1, Figure 8",
+    papers: &["tian-etal-2026-beyond"],
     stages: &[RATE],
     // One for all translations of a source.
     calls: Calls::exactly(1),

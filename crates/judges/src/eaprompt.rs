@@ -86,6 +86,7 @@ pub const METHOD: Method = Method {
     summary: "major and minor errors are named, then counted",
     citation: "Lu et al. 2024, EAPrompt; M-MAD, Figure 6 (one step); RATE, Figure 25 (two steps); the authors' \
                repository (code)",
+    papers: &["lu-etal-2024-error", "feng-etal-2025-mad", "tian-etal-2026-beyond"],
     stages: &[IDENTIFY, COUNT_STAGE],
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: Scale::PENALTY,

@@ -81,6 +81,7 @@ pub const METHOD: Method = Method {
     name: "fsp",
     summary: "the whole document as context, one focus segment judged at a time",
     citation: "Focus Sentence Prompting, Figure 13 (prompt) and Figures 10 to 12 (shots)",
+    papers: &["domhan-zhu-2025-evaluation"],
     stages: &[FOCUS, OMISSIONS, EXPECT],
     // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),

@@ -41,6 +41,7 @@ pub const METHOD: Method = Method {
     name: "gemba-da",
     summary: "a direct score of 0 to 100 from one prompt, without errors",
     citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
+    papers: &["kocmi-federmann-2023-large", "tian-etal-2026-beyond"],
     stages: &[ASSESS, EXPECT],
     // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more
     // that weighs all scores.

@@ -91,6 +91,7 @@ pub const METHOD: Method = Method {
     name: "gemba-esa",
     summary: "error spans first, then a score of 0 to 100 that has seen them",
     citation: "GEMBA's published code (WMT 2024 metrics task); WMT 2026's baseline (edition=wmt26)",
+    papers: &["gemba-code", "freitag-etal-2024-llms"],
     stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT, THINK],
     calls: Calls { least: 1, typical: 2, most: 12 },
     answer_tokens: Some(21),

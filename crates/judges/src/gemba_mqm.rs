@@ -70,6 +70,7 @@ pub const METHOD: Method = Method {
     summary: "all errors of a translation from one prompt, as text or as JSON",
     citation: "Kocmi and Federmann 2023, GEMBA-MQM (text); FSP paper, Figures 9 to 12 (JSON); RATE, Figure 23 \
                (zero-shot text)",
+    papers: &["kocmi-federmann-2023-gemba-mqm", "domhan-zhu-2025-evaluation", "tian-etal-2026-beyond"],
     stages: &[ANNOTATE, EXPECT],
     // As `code`, a cut answer is requested again.
     calls: Calls { least: 1, typical: 1, most: 6 },

@@ -57,6 +57,7 @@ pub const STARS: Method = Method {
     summary: "one to five stars",
     citation: "Kocmi and Federmann 2023, \"Large Language Models Are State-of-the-Art Evaluators of Translation \
                Quality\"",
+    papers: &["kocmi-federmann-2023-large"],
     stages: &[ASSESS],
     calls: Calls { least: 1, typical: 1, most: 16 },
     answer_tokens: Some(2),

@@ -46,6 +46,7 @@ pub const METHOD: Method = Method {
     name: "gmft",
     summary: "one short prompt over the whole text, for a model tuned on MQM ratings (docs/tuning.md)",
     citation: "Focus Sentence Prompting, Sections 2 and 3.2 (GMFT), Appendix B.3",
+    papers: &["domhan-zhu-2025-evaluation"],
     stages: &[ANNOTATE],
     calls: Calls::exactly(1),
     scale: Scale::PENALTY,

@@ -58,6 +58,7 @@ pub const METHOD: Method = Method {
     name: "gmicl",
     summary: "one prompt over the whole text, after five rated examples of the same length",
     citation: "Focus Sentence Prompting, Figure 14 (GMICL-5)",
+    papers: &["domhan-zhu-2025-evaluation"],
     stages: &[ANNOTATE, EXPECT],
     calls: Calls::exactly(1),
     scale: Scale::PENALTY_AND_ASSESSMENT,

@@ -115,6 +115,7 @@ pub const METHOD: Method = Method {
     name: "himate",
     summary: "an agent for each of 19 subtypes; self-reflection; discussion where one is not sure",
     citation: "HiMATE, Findings of EMNLP 2025, Tables 6, 8, 9 and 10",
+    papers: &["zhang-etal-2025-himate"],
     stages: &[
         stages::EVALUATE,
         stages::CORRECT,

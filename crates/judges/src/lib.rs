@@ -17,6 +17,8 @@ use crate::{
 
 pub mod evidence;
 
+pub mod bibliography;
+
 pub mod registry;
 
 pub mod method;

@@ -54,6 +54,7 @@ pub const METHOD: Method = Method {
     name: "likelihood",
     summary: "how probable the translation is after its source, the source after it, or both; one reading each",
     citation: "Prism-src (Thompson and Post 2020); GPTScore (Fu et al. 2023)",
+    papers: &["thompson-post-2020-automatic", "fu-etal-2024-gptscore"],
     stages: &[FORWARD, BACKWARD, ALONE],
     // For each direction one, with relative=on two.
     calls: Calls { least: 1, typical: 1, most: 4 },

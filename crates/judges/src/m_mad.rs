@@ -105,6 +105,7 @@ pub const METHOD: Method = Method {
     name: "m-mad",
     summary: "agents for four dimensions, a debate in each, a judge who merges",
     citation: "Feng et al. 2025, M-MAD, Figures 7 to 18, Equation 1",
+    papers: &["feng-etal-2025-mad"],
     stages: &[ANNOTATE, debate::DEBATE_STAGE, JUDGE_STAGE],
     roles: &[Role::Annotator, Role::DebaterA, Role::DebaterB, Role::Checker, Role::Reviewer, Role::Judge],
     // Four agents; one disputed dimension that agrees at once; all four disputed for three rounds.

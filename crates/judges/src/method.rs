@@ -18,6 +18,8 @@ pub struct Method<'m> {
     pub name: &'m str,
     pub summary: &'m str,
     pub citation: &'m str,
+    /// The papers that the citation names, by their keys in [`super::bibliography`].
+    pub papers: &'static [&'static str],
     /// All stages of its calls, in order.
     pub stages: &'static [Stage],
     /// The roles of its models.
@@ -66,6 +68,7 @@ impl Method<'static> {
             name: "",
             summary: "",
             citation: "",
+            papers: &[],
             stages: &[],
             roles: &[Role::Annotator],
             calls: Calls::exactly(1),

@@ -56,6 +56,7 @@ pub const METHOD: Method = Method {
     name: "mqm-ape",
     summary: "the errors of gemba-mqm, each weighed by whether its correction is better",
     citation: "Lu et al. 2025, MQM-APE (COLING); the authors' repository (code)",
+    papers: &["lu-etal-2025-mqm"],
     stages: &[ANNOTATE, CORRECT, COMPARE],
     roles: &[Role::Annotator, Role::Editor, Role::Comparer],
     // One for the errors, and three for each of them: in `strict` at most five of each of three severities.

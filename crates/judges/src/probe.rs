@@ -59,6 +59,7 @@ pub const METHOD: Method = Method {
     name: "probe",
     summary: "a score and error words read off a model's hidden states by maps fitted on MQM ratings",
     citation: "ours; after Prism-src (Thompson and Post 2020) and ALOPE (Sindhujan et al. 2025)",
+    papers: &["thompson-post-2020-automatic", "sindhujan-etal-2025-alope"],
     stages: &[READ],
     calls: Calls::exactly(1),
     answer_tokens: Some(0),

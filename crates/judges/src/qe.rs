@@ -43,6 +43,7 @@ pub const METHOD: Method = Method {
     name: "qe",
     summary: "a score and error words from a small encoder trained on public ratings of ten language pairs",
     citation: "ours; after CometKiwi (Rei et al. 2022) and ESIM (Chen et al. 2017)",
+    papers: &["rei-etal-2022-cometkiwi", "chen-etal-2017-enhanced"],
     stages: &[ESTIMATE],
     answer_tokens: Some(0),
     scale: Scale::PREDICTED,

@@ -90,6 +90,7 @@ pub const METHOD: Method = Method {
     name: "rate",
     summary: "a core agent that searches, evaluates and compares until it is sure of a score of 0 to 4",
     citation: "Tian et al., Beyond Literal Mapping (RATE): Section 4, Appendix B, Figures 15 to 20",
+    papers: &["tian-etal-2026-beyond"],
     stages: &[
         stages::CORE,
         stages::SEARCH,

@@ -38,6 +38,7 @@ pub const METHOD: Method = Method {
     summary: "the score head of a ReMedy model, after source, reference where there is one, and translation",
     citation: "Tan and Monz 2025, \"ReMedy: Learning Machine Translation Evaluation from Human Preferences with Reward \
                Modeling\"",
+    papers: &["tan-monz-2025-remedy"],
     stages: &[SCORE],
     answer_tokens: Some(0),
     scale: SIGMOID,

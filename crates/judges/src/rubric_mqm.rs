@@ -89,6 +89,7 @@ pub const METHOD: Method = Method {
     name: "rubric-mqm",
     summary: "error spans with a severity of 1 to 4, 8 or 100, described by a rubric",
     citation: "Kim, RUBRIC-MQM, Tables 2, 8 and 10 to 17",
+    papers: &["kim-2025-rubric"],
     stages: &[ANNOTATE],
     calls: Calls::exactly(1),
     answer_tokens: Some(34),

@@ -41,6 +41,7 @@ pub const METHOD: Method = Method {
     name: "thinking",
     summary: "a reasoning model thinks within a budget, then names the errors",
     citation: "ThinMQM as in RATE, Appendix F.2.3 (sampling); the prompt is ours",
+    papers: &["zhan-etal-2025-large", "tian-etal-2026-beyond"],
     stages: &[THINK, ANSWER],
     calls: Calls::exactly(2),
     scale: Scale::PENALTY,

@@ -40,6 +40,8 @@ pub struct Judge {
     pub noun: &'static str,
     pub human: bool,
     pub signature: Option<String>,
+    /// A paragraph about its run for a paper.
+    pub citation: Option<String>,
     /// Warning about the scores.
     pub warning: Option<String>,
     /// Checks of the systems' translations before any model call: a sentence for each system with units that

@@ -13,6 +13,7 @@ use crate::{
         Record, Status, Summary,
         summary::{Common, Cost, SystemSummary, untranslated},
     },
+    signature::Signature,
 };
 
 /// Length of a reason in the report. Unit: characters.
@@ -54,7 +55,9 @@ pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style:
     if summary.of_method(|method, _| method.name == "rubric-mqm") == Some(true) {
         parts.push(categories(&summary.systems, style));
     }
-    parts.push(paint(&plain(&summary.signature), "\x1b[2m", style) + "\n");
+    let short =
+        summary.signature.parse::<Signature>().map(|signature| format!("\nshort: {}", signature.short()));
+    parts.push(paint(&plain(&summary.signature), "\x1b[2m", style) + &short.unwrap_or_default() + "\n");
     parts.push(missing(summary, style));
     // Last, where it is still to be seen when all has been printed.
     parts.push(

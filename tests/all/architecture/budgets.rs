@@ -16,25 +16,25 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/cuda", "", 7_540),
     ("crates/engine", "", 7_030),
     ("crates/hub", "", 2_025),
-    ("crates/core", "", 7_375),
-    ("crates/judges", "", 13_765),
+    ("crates/core", "", 7_395),
+    ("crates/judges", "", 13_825),
     ("crates/meta", "", 8_940),
     ("crates/replication", "", 3_980),
-    ("crates/eval", "", 3_905),
+    ("crates/eval", "", 4_100),
     ("crates/run", "", 6_050),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_165),
-    ("crates/report", "", 5_520),
+    ("crates/report", "", 5_525),
     ("crates/tune", "", 2_370),
-    (".", "cli", 5_880),
+    (".", "cli", 5_930),
     (".", "", 30),
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_210;
+const LINES: usize = 94_540;
 
 /// Words of all documentation but the changelog, and of the changelog.
-const WORDS: [usize; 2] = [20_625, 400];
+const WORDS: [usize; 2] = [20_735, 400];
 
 #[test]
 fn rooms_stay_within_their_budgets() {

@@ -268,6 +268,7 @@ impl<'a> Data<'a> {
             .map(|judge| {
                 json!({
                     "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning,
+                    "citation": judge.citation,
                     "warnings": judge.warnings, "about": judge.about,
                     "cautions": judge.cautions, "ranking": judge.ranking, "marks": judge.marks, "slices": judge.slices,
                 })

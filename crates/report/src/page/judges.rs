@@ -32,6 +32,7 @@ impl Judge {
             noun,
             human: false,
             signature: None,
+            citation: None,
             warning: None,
             warnings: warnings(&records, noun),
             about: Vec::new(),

@@ -27,6 +27,7 @@ function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: 
     view.append(el("div", { class: "columns" }, categories(data, counts, index, open), distribution(data, counts, slice)));
     if (slice.contests.length > 0) view.append(contests(data.unit, slice, index, open));
     if (judge.signature) view.append(el("p", { class: "signature" }, judge.signature));
+    if (judge.citation) view.append(el("p", { class: "soft citation" }, ...quoted(`To cite: ${judge.citation}`)));
   });
 }
 
