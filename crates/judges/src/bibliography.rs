@@ -90,7 +90,8 @@ mod tests {
             }
             // Each family name before a year is that of a paper.
             let words: Vec<&str> = method.citation.split([' ', ',', ';', '(', ')']).collect();
-            for (i, _) in words.iter().enumerate().filter(|(_, word)| word.starts_with("20")) {
+            let is_year = |word: &str| word.len() == 4 && word.starts_with("20");
+            for (i, _) in words.iter().enumerate().filter(|(_, word)| is_year(word)) {
                 let named = words[..i].iter().rev().find(|word| word.starts_with(char::is_uppercase));
                 let is_of = |key: &&str| find(key).unwrap().text.contains(named.unwrap());
                 assert!(method.papers.iter().any(is_of), "{}: {}", method.name, words[i]);
