@@ -43,7 +43,7 @@ fn a_run_is_cited_from_its_folder() {
         &format!("The model is `qwen2` (SHA-256 {hash:.12}); weights are in f32, activations in q8"),
         "Answers were decoded at temperature 0 with seed 0, at most 24 tokens an answer, constrained by a grammar.",
         &format!("The input has 6 translations by 2 systems (en-de; SHA-256 {:.12}).", run.input.sha256),
-        "Of 6 segments, ",
+        "Of 6 translated segments, ",
         "It ran on a CPU (",
         "12 model calls (",
         &format!("the run has the short signature `{short}`."),

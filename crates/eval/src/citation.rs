@@ -148,7 +148,7 @@ fn reads(output: Output) -> Option<&'static str> {
         Output::LogProbabilities => Some("log-probabilities of the given texts"),
         Output::States => Some("hidden states"),
         Output::Head => Some("a score head"),
-        Output::Estimate => Some("the estimates of a metric"),
+        Output::Estimate => Some("the estimates of an encoder"),
     }
 }
 
