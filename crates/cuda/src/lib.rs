@@ -74,13 +74,6 @@ pub fn load(gpu: &Gpu, weights: &Weights) -> Result<Box<dyn Model>> {
 /// # Errors
 /// Those of [`load`], and a number of GPUs that the model cannot be sharded over.
 pub fn load_on_group(group: &Group, weights: &Weights) -> Result<Box<dyn Model>> {
-    if weights.config().encoder.is_some() {
-        return Err(tribunal_model::Error::File {
-            path: weights.path().display().to_string(),
-            reason: "is an encoder, which takes one GPU".into(),
-            hint: "`--tensor-parallel 1`".into(),
-        });
-    }
     Ok(Box::new(Decoder::load(weights, ranks::Ranks::new(group, weights.config())?)?))
 }
 

@@ -157,8 +157,8 @@ pub struct SharedHeads {
     /// Key heads of DeltaNet layers, each with neighbouring value heads: 1 where value heads are tiled, so
     /// that those of a key head are not neighbours. `None` of a model without such layers.
     pub n_key_heads: Option<usize>,
-    /// Norms of queries and keys have weights for all heads, so that one card has them.
-    pub are_normed_together: bool,
+    /// The reason why one card has all of them, a clause.
+    pub on_one_card: Option<&'static str>,
 }
 
 impl From<Sizes> for SharedHeads {
@@ -171,7 +171,7 @@ impl From<Sizes> for SharedHeads {
             n_kv_heads,
             n_sliding_kv_heads: of_sliding.filter(|n| *n != n_kv_heads),
             n_key_heads,
-            are_normed_together: sizes.are_heads_normed_together,
+            on_one_card: sizes.on_one_card,
         }
     }
 }
@@ -182,8 +182,8 @@ impl std::fmt::Display for SharedHeads {
         if let Some(n) = self.n_sliding_kv_heads {
             write!(f, " ({n} in layers with a window)")?;
         }
-        if self.are_normed_together {
-            f.write_str(", whose norms span all heads")?;
+        if let Some(why) = self.on_one_card {
+            write!(f, ", {why}")?;
         }
         match self.n_key_heads {
             None => Ok(()),
@@ -199,8 +199,8 @@ impl SharedHeads {
     /// divided by it. In the second case several cards have the same ones.
     #[must_use]
     pub fn possible_cards(self) -> Vec<usize> {
-        let Self { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads, are_normed_together } = self;
-        if are_normed_together {
+        let Self { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads, on_one_card } = self;
+        if on_one_card.is_some() {
             return vec![1];
         }
         let divides = |n: &usize| {
@@ -253,20 +253,15 @@ mod tests {
             ("tiled value heads", (16, 2, Some(1)), vec![1]),
         ] {
             let (n_heads, n_kv_heads, n_key_heads) = heads;
-            let are_normed_together = false;
-            let heads = SharedHeads {
-                n_heads,
-                n_kv_heads,
-                n_sliding_kv_heads: None,
-                n_key_heads,
-                are_normed_together,
-            };
+            let heads =
+                SharedHeads { n_heads, n_kv_heads, n_sliding_kv_heads: None, n_key_heads, on_one_card: None };
             assert_eq!(heads.possible_cards(), possible, "{name}");
-            assert_eq!(SharedHeads { are_normed_together: true, ..heads }.possible_cards(), [1]);
+            let on_one_card = Some("which is an encoder");
+            assert_eq!(SharedHeads { on_one_card, ..heads }.possible_cards(), [1]);
         }
-        let (n_heads, n_kv_heads, n_key_heads, are_normed_together) = (24, 4, None, false);
+        let (n_heads, n_kv_heads, n_key_heads, on_one_card) = (24, 4, None, None);
         let n_sliding_kv_heads = Some(6);
-        let gemma = SharedHeads { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads, are_normed_together };
+        let gemma = SharedHeads { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads, on_one_card };
         assert_eq!(gemma.possible_cards(), [1, 2], "four divide 24 and 4, and not 6");
         assert_eq!(gemma.to_string(), "24 heads, 4 of keys and values (6 in layers with a window)");
     }

@@ -227,7 +227,7 @@ mod tests {
         experts: None,
         delta_net: None,
         gated_attention: false,
-        are_heads_normed_together: false,
+        on_one_card: None,
     };
     const QWEN_32B: Sizes = Sizes {
         hidden: 5120,

@@ -32,8 +32,8 @@ pub struct Sizes {
     pub delta_net: Option<DeltaNetSizes>,
     /// True if each head of attention has a gate.
     pub gated_attention: bool,
-    /// True if norms of queries and keys have weights for all heads.
-    pub are_heads_normed_together: bool,
+    /// The reason why one card has all heads, a clause about them.
+    pub on_one_card: Option<&'static str>,
 }
 
 /// The sizes of the layers with one kind of attention.
@@ -141,7 +141,11 @@ impl From<&Config> for Sizes {
             experts,
             delta_net,
             gated_attention: config.gated_attention,
-            are_heads_normed_together: matches!(config.qk_norm, QkNorm::EachHead | QkNorm::Projection),
+            on_one_card: match config.qk_norm {
+                QkNorm::EachHead | QkNorm::Projection => Some("whose norms span all heads"),
+                _ if config.encoder.is_some() => Some("which is an encoder"),
+                _ => None,
+            },
         }
     }
 }

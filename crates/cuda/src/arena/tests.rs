@@ -174,7 +174,7 @@ fn published_shapes_take_what_they_took() {
         experts: None,
         delta_net: None,
         gated_attention: false,
-        are_heads_normed_together: false,
+        on_one_card: None,
     };
     let qwen_32b = Sizes {
         hidden: 5120,

@@ -191,7 +191,7 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
         context: card.context.min(context),
         experts,
         gated_attention: delta_net.is_some(),
-        are_heads_normed_together: false,
+        on_one_card: None,
         delta_net: delta_net.map(delta_net_sizes),
     };
     Some(Need::new(sizes, usize::try_from(card.weight_bytes()?).ok()?, &Options::for_gpu()))

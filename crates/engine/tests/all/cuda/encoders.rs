@@ -1,14 +1,14 @@
 //! Encoders and what reads them, near the references, and the same bits alone and in company.
 
 use tribunal_core::llm::Llm as _;
-use tribunal_engine::{Engine, Options};
+use tribunal_engine::{Engine, Need, Options};
 
 use super::{apart, gpu};
 use crate::{
     encoders::{NAMES, check_company, open, sequences},
     metric::golden,
     metrics,
-    model::root,
+    model::{root, tiny},
     qe,
 };
 
@@ -58,4 +58,16 @@ fn an_estimate_is_near_the_trainers() {
     let pair = qe::pairs().remove(0);
     let (found, expected) = (qe::estimate(&engine, &pair).score, pair["score"].as_f64().unwrap());
     assert!((found - expected).abs() < 0.1, "{found}, expected {expected}");
+}
+
+#[test]
+fn an_encoder_takes_one_gpu() {
+    for name in NAMES {
+        let need = Need::of(&tiny(name), &Options::for_gpu()).unwrap();
+        let possible: Vec<bool> = need.on_each.iter().map(Option::is_some).collect();
+        assert!(
+            possible[0] && possible.len() > 1 && possible[1..].iter().all(|is| !is),
+            "{name}: {possible:?}"
+        );
+    }
 }
