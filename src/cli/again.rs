@@ -27,12 +27,9 @@ pub fn read(dir: &Path, changes: &Changes) -> Result<Recorded> {
 
 /// The folder of the test set that a run's command names; `None` without one, and of a command that this
 /// version cannot read.
-///
-/// # Errors
-/// A folder without a run.
-pub fn test_set(dir: &Path) -> Result<Option<PathBuf>> {
-    let run = RunFile::read(dir)?;
-    Ok(recorded_command(dir, &run).ok().and_then(|args| args.spec.input.testset))
+#[must_use]
+pub fn test_set(dir: &Path, run: &RunFile) -> Option<PathBuf> {
+    recorded_command(dir, run).ok()?.spec.input.testset
 }
 
 /// The arguments of the command that started a run.

@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde_json::{Map, Value};
 
 use super::output::TextOrJson;
-use crate::{console::wrap, eval::citation::Citation};
+use crate::{console::wrap, eval::citation::Citation, run::RunFile};
 
 /// Cite runs in a paper.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +28,8 @@ pub struct Args {
 /// # Errors
 /// A folder without a run that can be read.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let runs: Vec<Citation> = args.runs.iter().map(|dir| read(dir)).collect::<Result<_>>()?;
+    let runs = args.runs.iter().map(|dir| of(dir, &RunFile::read(dir)?));
+    let runs: Vec<Citation> = runs.collect::<Result<_>>()?;
     if args.printed.is_json() {
         writeln!(out, "{}", serde_json::to_string_pretty(&runs)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -52,10 +53,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a run folder, with the test set that its command names.
+/// The citation of the run in a folder, with the test set that its command names.
 ///
 /// # Errors
-/// A folder without a run that can be read.
-pub fn read(dir: &Path) -> Result<Citation> {
-    Ok(Citation::read(dir, super::again::test_set(dir)?.as_deref())?)
+/// Those of [`Citation::of`].
+pub fn of(dir: &Path, run: &RunFile) -> Result<Citation> {
+    Ok(Citation::of(dir, run, super::again::test_set(dir, run).as_deref())?)
 }

@@ -50,9 +50,9 @@ pub enum Command {
 }
 
 /// Advice for choosing a method; `docs/methods.md` has the figures.
-const WHICH: &str = "Which one? Without a GPU, `probe` for en-de, en-ru and zh-en, and `qe` for other pairs; neither \
-                     explains its marks. Methods marked (*) generate answers and were published with far larger \
-                     models. Figures: docs/methods.md#which-judge";
+const WHICH: &str = "Which one? Without a GPU, `probe` for en-de, en-ru and zh-en, and the smaller and faster `qe` \
+                     for other pairs; neither explains its marks. Methods marked (*) generate answers and were \
+                     published with far larger models. Figures: docs/methods.md#which-judge";
 
 /// Runs `tribunal methods`.
 ///

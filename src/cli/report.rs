@@ -226,7 +226,7 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
             || signature.is_none_or(is_weighed)
             || judge.records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
-        citation: run.is_some().then(|| cite::read(path)).transpose()?.map(|citation| citation.paragraph),
+        citation: run.as_ref().map(|run| cite::of(path, run)).transpose()?.map(|citation| citation.paragraph),
         warning: finish::read_summary(path).and_then(|summary| health::warning(&summary.health)),
         about: method
             .zip(signature)

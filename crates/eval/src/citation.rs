@@ -60,25 +60,27 @@ pub struct Citation {
 }
 
 impl Citation {
-    /// Reads a run folder; `test_set` is the folder of the test set in the run's command.
+    /// Cites the run in a folder; `test_set` is the folder of the test set in the run's command.
     ///
     /// # Errors
-    /// A folder without a run that can be read.
-    pub fn read(dir: &Path, test_set: Option<&Path>) -> Result<Self> {
-        let run = RunFile::read(dir)?;
+    /// A template that cannot be rendered with the recorded facts.
+    pub fn of(dir: &Path, run: &RunFile, test_set: Option<&Path>) -> Result<Self> {
         let planned = run.share.unwrap_or_else(|| run.keys().len());
         let is_finished = |summary: &Summary| summary.units == planned && summary.unjudged == 0;
         let summary = finish::read_summary(dir).filter(is_finished);
         let name = test_set.and_then(Path::file_name).map(|name| name.to_string_lossy().to_uppercase());
         let (set, set_papers) =
             TEST_SETS.into_iter().find(|(set, _)| Some(*set) == name.as_deref()).unwrap_or_default();
-        let models = CitedModel::all(&run);
+        let models = CitedModel::all(run);
         let method = registry::of_signature(&run.signature);
         let papers = method.map_or(&[][..], |method| method.papers);
-        let bibtex = entries(&run, papers, &models, set_papers);
+        let bibtex = entries(run, papers, &models, set_papers);
         let pairs = run.units.iter().map(|unit| format!("{}-{}", unit.src_lang, unit.tgt_lang));
         let mut facts = json!({
-            "run": RunFile { units: Vec::new(), ..run.clone() },
+            "run": {
+                "input": run.input, "shard": run.shard, "merged": run.merged,
+                "origin": run.origin, "signature": run.signature,
+            },
             "signature": run.signature.to_string(),
             "short": run.signature.short(),
             "cautions": run.all_cautions(),

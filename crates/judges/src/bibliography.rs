@@ -107,6 +107,6 @@ mod tests {
         assert_eq!(label("yang-etal-2025-qwen3"), "Yang et al. 2025");
         assert_eq!(label("rei-etal-2022-comet"), "Rei et al. 2022");
         assert_eq!(label("gemba-code"), "MicrosoftTranslator");
-        assert_eq!(find("nobody-1999"), None);
+        assert_eq!(find("unknown-1999"), None);
     }
 }

@@ -55,9 +55,9 @@ pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style:
     if summary.of_method(|method, _| method.name == "rubric-mqm") == Some(true) {
         parts.push(categories(&summary.systems, style));
     }
-    let short =
-        summary.signature.parse::<Signature>().map(|signature| format!("\nshort: {}", signature.short()));
-    parts.push(paint(&plain(&summary.signature), "\x1b[2m", style) + &short.unwrap_or_default() + "\n");
+    let short = summary.signature.parse().map(|signature: Signature| format!("short: {}", signature.short()));
+    let signatures = std::iter::once(summary.signature.clone()).chain(short);
+    parts.push(signatures.map(|line| paint(&plain(&line), "\x1b[2m", style) + "\n").collect());
     parts.push(missing(summary, style));
     // Last, where it is still to be seen when all has been printed.
     parts.push(

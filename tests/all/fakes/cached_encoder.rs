@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The file of multilingual-e5-small in the model cache; without it nothing is checked, or with `TRIBUNAL_REQUIRE` the test fails.
+/// The file in the model cache; without it nothing is checked, or with `TRIBUNAL_REQUIRE` the test fails.
 #[expect(clippy::print_stderr, reason = "a test that did not run says so")]
 pub fn cached_encoder() -> Option<PathBuf> {
     let cache = |name: &str| std::env::var_os(name).map(PathBuf::from);
