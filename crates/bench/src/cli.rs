@@ -176,7 +176,6 @@ pub struct BenchJudge {
 const FIGURE: Duration = Duration::from_millis(250);
 
 /// Runs the command that the process was started with.
-#[must_use]
 pub fn main() -> ExitCode {
     keep_freed();
     // All options are for developers here.

@@ -48,7 +48,6 @@ pub struct Sizes {
 
 impl Sizes {
     /// Sizes that suit a shape.
-    #[must_use]
     pub fn from_shape(shape: &Shape) -> Self {
         if shape.is_tiny() {
             return Self {

@@ -34,7 +34,6 @@ pub struct Request {
 
 impl Request {
     /// The answer's form.
-    #[must_use]
     pub fn form(&self) -> ResponseFormat {
         match &self.schema {
             Some(schema) => ResponseFormat::Json { schema: schema.clone(), texts: self.texts.clone() },
@@ -45,7 +44,6 @@ impl Request {
 
 /// The questions that a judge asks about each group whatever the answers are, in order. Forms other than JSON
 /// become free text.
-#[must_use]
 pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
     let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());
     let requests = groups.iter().flat_map(|group| {

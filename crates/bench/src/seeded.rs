@@ -71,7 +71,6 @@ struct Planned {
 impl Seeded {
     /// The first `n_layers` layers of a shape, of a hybrid whole periods of them; all of them if it has
     /// fewer.
-    #[must_use]
     pub fn new(shape: Shape, n_layers: usize, seed: u64) -> Self {
         let n_layers = n_layers.min(shape.config.n_layers);
         // A hybrid ends in a layer of attention.

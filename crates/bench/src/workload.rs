@@ -99,7 +99,6 @@ fn n_errors(reply: &Reply) -> Option<usize> {
 
 /// Number of tokens of the prompts when a shared prefix is counted once: with the prompts sorted, the tokens
 /// that each adds to the prefix that it shares with the one before.
-#[must_use]
 pub fn n_distinct_tokens<'a>(prompts: impl Iterator<Item = &'a [u32]>) -> usize {
     let prompts: BTreeSet<&[u32]> = prompts.collect();
     let mut before: &[u32] = &[];

@@ -200,31 +200,26 @@ pub struct Chat {
 
 impl Chat {
     /// An empty conversation.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A prompt that goes to the model as it is, without a chat template.
-    #[must_use]
     pub fn raw(prompt: impl Into<String>) -> Self {
         Self { prompt: Prompt::Raw(prompt.into()), ..Self::default() }
     }
 
     /// A text that the model continues, without a chat template; nothing in it is a control token.
-    #[must_use]
     pub fn plain(text: impl Into<String>) -> Self {
         Self { prompt: Prompt::Plain(text.into()), ..Self::default() }
     }
 
     /// A conversation.
-    #[must_use]
     pub fn from_messages(turns: Vec<Message>) -> Self {
         Self { prompt: Prompt::Messages(turns), ..Self::default() }
     }
 
     /// The conversation's turns; none of a prompt without a chat template.
-    #[must_use]
     pub fn messages(&self) -> &[Message] {
         match &self.prompt {
             Prompt::Messages(turns) => turns,
@@ -233,7 +228,6 @@ impl Chat {
     }
 
     /// The text that goes to the model without a chat template; `None` of a conversation.
-    #[must_use]
     pub fn untemplated(&self) -> Option<&str> {
         match &self.prompt {
             Prompt::Messages(_) => None,
@@ -300,7 +294,6 @@ pub enum ResponseFormat {
 
 impl ResponseFormat {
     /// A JSON form without spans.
-    #[must_use]
     pub fn json(schema: serde_json::Value) -> Self {
         Self::Json { schema, texts: BTreeMap::new() }
     }
@@ -418,7 +411,6 @@ impl std::ops::AddAssign<&Self> for Usage {
 
 impl Usage {
     /// Prompt tokens, computed and cached.
-    #[must_use]
     pub fn prompt(&self) -> usize {
         self.computed + self.cached
     }
@@ -444,7 +436,6 @@ pub struct Scored {
 
 impl Scored {
     /// Sum of the tokens' log-probabilities.
-    #[must_use]
     pub fn logprob(&self) -> f64 {
         self.tokens.iter().map(|t| t.logprob).sum()
     }

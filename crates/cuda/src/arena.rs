@@ -319,7 +319,6 @@ impl Places {
 
 /// Bytes of a model's steps on a GPU, none larger than `most`: all allocations beside weights and cache.
 /// Exact for weights that have a product of their own, without adapters.
-#[must_use]
 pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
     let table = |sizes: AttentionSizes| (4 * most.context * (sizes.rotary_dim / 2)).next_multiple_of(ALIGNED);
     let tables: usize = sizes.attentions().map(table).sum();

@@ -130,19 +130,16 @@ impl Gpu {
     }
 
     /// The GPU's number.
-    #[must_use]
     pub fn ordinal(&self) -> usize {
         self.inner.context.ordinal()
     }
 
     /// The GPU's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// Returns true if the other GPU computes alike and as fast.
-    #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let of = |gpu: &Self| {
             (gpu.inner.name.clone(), gpu.inner.capability, gpu.inner.multiprocessors, gpu.inner.shared_bytes)
@@ -152,14 +149,12 @@ impl Gpu {
 
     /// Its generation as far as that can move a bit: the rounding of tensor cores. GPUs of one major compute
     /// capability round alike.
-    #[must_use]
     pub fn generation(&self) -> String {
         self.inner.capability.0.to_string()
     }
 
     /// All GPUs of this machine that compute alike and as fast, itself among them, in order. GPUs that cannot
     /// be opened are left out.
-    #[must_use]
     pub fn alike(&self) -> Vec<Self> {
         let open = |ordinal| {
             if ordinal == self.ordinal() {
@@ -172,7 +167,6 @@ impl Gpu {
     }
 
     /// Number of GPUs of this machine, if the driver has been opened: 0 before one is open.
-    #[must_use]
     pub fn count() -> usize {
         CudaContext::device_count().unwrap_or(0) as usize
     }
@@ -247,7 +241,6 @@ impl Gpu {
     }
 
     /// Returns true if it has TMA.
-    #[must_use]
     pub fn has_tma(&self) -> bool {
         self.inner.capability == (9, 0)
     }
@@ -261,7 +254,6 @@ impl Gpu {
     }
 
     /// Steps so far that were launched as a whole, from a recording.
-    #[must_use]
     pub fn whole_steps(&self) -> usize {
         self.inner.whole_steps.load(Ordering::Relaxed)
     }

@@ -59,7 +59,6 @@ impl Group {
     }
 
     /// A remark on how they exchange rows, if any.
-    #[must_use]
     pub fn remark(&self) -> Option<String> {
         let ([from, to], access) = self.apart?;
         let (reason, hint) = match access {
@@ -79,7 +78,6 @@ impl Group {
         ))
     }
 
-    #[must_use]
     pub fn gpus(&self) -> &[Gpu] {
         &self.gpus
     }

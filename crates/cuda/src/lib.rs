@@ -188,7 +188,6 @@ impl From<Error> for tribunal_model::Error {
 
 impl Error {
     /// The error of a GPU in an error of a model, if it is one.
-    #[must_use]
     pub fn of_model(error: &tribunal_model::Error) -> Option<&Self> {
         match error {
             tribunal_model::Error::Backend(source) => source.downcast_ref(),
@@ -197,7 +196,6 @@ impl Error {
     }
 
     /// Too little memory; sizes in bytes.
-    #[must_use]
     pub fn memory(purpose: &str, needed: usize, free: usize, hint: &str) -> Self {
         let mib = |bytes: usize| bytes >> 20;
         // Rounded so that the needed memory never reads equal to the free memory.
@@ -217,7 +215,6 @@ impl Error {
     }
 
     /// Too little memory for weights; sizes in bytes.
-    #[must_use]
     pub fn weights(needed: usize, free: usize) -> Self {
         Self::memory(memory::WEIGHTS.name, needed, free, memory::WEIGHTS.hint)
     }

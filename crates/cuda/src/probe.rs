@@ -185,7 +185,6 @@ impl Gpu {
 
 /// Bytes of a weight `[n, k]` in a GPU's memory; `None` where rows of `k` values are not whole blocks of the
 /// format.
-#[must_use]
 pub fn weight_bytes(format: Format, [n, k]: [usize; 2]) -> Option<usize> {
     match Way::new(format) {
         Way::Direct(Kind::Bf16) => Some(2 * n * k),

@@ -83,13 +83,11 @@ impl ChatTemplate {
     }
 
     /// Returns true if the template marks reasoning.
-    #[must_use]
     pub fn reasons(&self) -> bool {
         self.marks.is_some()
     }
 
     /// The string that ends a reply of reasoning; `None` where the reply is an answer.
-    #[must_use]
     pub fn reasoning_stop(&self, chat: &Chat) -> Option<&'static str> {
         self.marks.unwrap_or(Marks::fallback()).stop(chat)
     }
@@ -114,7 +112,6 @@ impl ChatTemplate {
 }
 
 /// The finish of a reply of reasoning, which `end` closes.
-#[must_use]
 pub fn reasoning_finish(reply: &Reply, end: &str) -> Finish {
     reasoning::finish(reply, end)
 }

@@ -49,7 +49,6 @@ struct Expected {
 
 impl Generate {
     /// An empty answer to a prompt.
-    #[must_use]
     pub fn new(
         grammar: Option<Grammar>,
         sampling: Sampling,
@@ -73,26 +72,22 @@ impl Generate {
     }
 
     /// The answer's ids from the one at `first` on: settled, forced and guessed ones.
-    #[must_use]
     pub fn ids(&self, first: usize) -> Vec<u32> {
         let settled = &self.answer.context[self.answer.n_prompt + first..];
         settled.iter().chain(&self.expected.ids).copied().collect()
     }
 
     /// Tokens that are settled.
-    #[must_use]
     pub fn n_settled(&self) -> usize {
         self.answer.tokens.len()
     }
 
     /// Returns true if it has a form to follow.
-    #[must_use]
     pub fn has_form(&self) -> bool {
         self.grammar.is_some()
     }
 
     /// Returns true if it has ended.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.end.is_some()
     }

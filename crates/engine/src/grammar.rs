@@ -51,7 +51,6 @@ impl Vocabulary {
     }
 
     /// The length of a row of logits: the number of tokens that a probability is spread over.
-    #[must_use]
     pub fn n_logits(&self) -> usize {
         self.n_logits
     }
@@ -211,19 +210,16 @@ impl Grammar {
     }
 
     /// The number of tokens of the answer so far.
-    #[must_use]
     pub fn n_tokens(&self) -> usize {
         self.starts.len()
     }
 
     /// Returns true if this token ends the model's turn.
-    #[must_use]
     pub fn stops_at(&self, token: u32) -> bool {
         self.tokenizer.stops().contains(&token)
     }
 
     /// Returns true if the answer is complete and nothing may follow.
-    #[must_use]
     pub fn must_stop(&self) -> bool {
         self.matcher.is_stopped() && !self.matcher.is_error()
     }
@@ -252,7 +248,6 @@ impl Grammar {
 
     /// At most `n` tokens of the text that the answer seems to be copying a span from, after the copied part.
     /// A guess; the form may allow other tokens.
-    #[must_use]
     pub fn copied(&self, n: usize) -> Vec<u32> {
         let Some(content) = open_string(&self.answer) else { return Vec::new() };
         let Some(tail) = self.texts.iter().find_map(|text| text.following(content)) else {

@@ -125,14 +125,12 @@ pub const MAX_CONTEXT: usize = 32_768;
 
 impl Options {
     /// The options that suit a device: a GPU needs more rows and longer steps to be busy.
-    #[must_use]
     pub fn on(device: Device) -> Self {
         let default = if device.is_cpu() { Self::default() } else { Self::for_gpu() };
         Self { device, ..default }
     }
 
     /// The options for a GPU without a device, to compute memory needs.
-    #[must_use]
     pub fn for_gpu() -> Self {
         Self { n_rows: 256, step_tokens: 8192, ..Self::default() }
     }
@@ -286,12 +284,10 @@ impl Engine {
         Self { stop: Some(stop.clone()), ..self.clone() }
     }
 
-    #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.loaded.facts
     }
 
-    #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.loaded.tokenizer
     }

@@ -109,7 +109,6 @@ pub struct Need {
 
 impl Need {
     /// The need of a model under some options, whatever their device and cache size.
-    #[must_use]
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
         let of_position = |cached: usize| cached * KvType::Bf16.bytes() * context.next_multiple_of(BLOCK);
@@ -146,14 +145,12 @@ impl Need {
         Ok(Self::new(weights.config().into(), weights.n_bytes(), options))
     }
 
-    #[must_use]
     pub fn total(&self) -> usize {
         self.weights + self.cache + self.states + self.steps
     }
 
     /// The longest context that fits into so much memory, at most the model's own; `None` if not even one
     /// block fits.
-    #[must_use]
     pub fn context_in(&self, memory: usize) -> Option<usize> {
         let left = memory.checked_sub(self.weights + self.states + self.steps)?;
         let blocks = left / (self.cache / self.context.div_ceil(BLOCK).max(1)).max(1);
@@ -162,7 +159,6 @@ impl Need {
 }
 
 /// The first GPU's name and its free memory, in bytes; `None` without a GPU.
-#[must_use]
 pub fn free_on_gpu() -> Option<(String, usize)> {
     let Device::Cuda(gpu) = Device::named("cuda").ok()?.pop()? else { return None };
     let (free, _) = gpu.memory().ok()?;

@@ -218,7 +218,6 @@ impl Tokenizer {
     }
 
     /// The bytes of the longest text of so many tokens: all as long as the longest one.
-    #[must_use]
     pub fn most_bytes(&self, n_tokens: usize) -> usize {
         n_tokens.saturating_mul(self.longest.max(1)).saturating_mul(COMPOSED)
     }
@@ -251,7 +250,6 @@ impl Tokenizer {
     }
 
     /// The text of these tokens; bytes that are not UTF-8 (a character cut in two) become U+FFFD.
-    #[must_use]
     pub fn decode(&self, ids: &[u32]) -> String {
         if let [id] = ids {
             return String::from_utf8_lossy(self.bytes(*id)).into_owned();
@@ -261,43 +259,36 @@ impl Tokenizer {
     }
 
     /// The bytes of a token: its text, or a control token's name. Empty for an id without a token.
-    #[must_use]
     pub fn bytes(&self, id: u32) -> &[u8] {
         self.bytes.get(id as usize).map_or(&[], |bytes| bytes)
     }
 
     /// The number of ids, from 0; a model may have more rows of logits (padding), none of which is a token.
-    #[must_use]
     pub fn vocab_size(&self) -> usize {
         self.bytes.len()
     }
 
     /// The beginning-of-sequence token.
-    #[must_use]
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }
 
     /// The beginning-of-sequence token that is put before every text, if one is.
-    #[must_use]
     pub fn added_bos(&self) -> Option<u32> {
         self.bos.filter(|_| self.add_bos)
     }
 
     /// The end-of-sequence token of the model's files.
-    #[must_use]
     pub fn eos(&self) -> Option<u32> {
         self.eos
     }
 
     /// The tokens that end an answer: the end-of-sequence token first, then others that end a turn.
-    #[must_use]
     pub fn stops(&self) -> &[u32] {
         &self.stops
     }
 
     /// Returns true if only a template may produce this id.
-    #[must_use]
     pub fn is_control(&self, id: u32) -> bool {
         self.control_names.contains_key(&id)
     }
@@ -308,13 +299,11 @@ impl Tokenizer {
     }
 
     /// The id of a control token by its name.
-    #[must_use]
     pub fn control_id(&self, name: &str) -> Option<u32> {
         self.control.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
     }
 
     /// The texts of tokens by their role (`bos_token`, `pad_token`), from the model's files.
-    #[must_use]
     pub fn roles(&self) -> &BTreeMap<String, String> {
         &self.roles
     }

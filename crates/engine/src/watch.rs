@@ -62,7 +62,6 @@ struct Current {
 
 impl StepWatch {
     /// Watches the steps on a device; `None` for `least` watches nothing.
-    #[must_use]
     pub fn new(device: String, least: Option<Duration>) -> Self {
         Self {
             device,
@@ -116,7 +115,6 @@ impl StepWatch {
     }
 
     /// Returns true if a step that takes too long is an error.
-    #[must_use]
     pub fn is_watched(&self) -> bool {
         self.least.is_some()
     }
@@ -132,7 +130,6 @@ impl StepWatch {
     }
 
     /// Results of second computations.
-    #[must_use]
     pub fn confirmed(&self) -> Confirmed {
         let differs = self.differs.load(Ordering::Relaxed);
         Confirmed { n: self.n_confirmed.load(Ordering::Relaxed), differs }

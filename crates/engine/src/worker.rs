@@ -96,7 +96,6 @@ type Logprobs = Result<Vec<f64>, llm::Error>;
 
 impl Worker {
     /// A worker over a loaded model; the scheduler manages the blocks of its cache.
-    #[must_use]
     pub fn new(model: Box<dyn Model>, scheduler: Scheduler, inbox: Receiver<Message>, drafts: bool) -> Self {
         Self {
             model,
@@ -129,7 +128,6 @@ impl Worker {
     }
 
     /// A counter of the token positions computed so far.
-    #[must_use]
     pub fn computed(&self) -> Arc<AtomicUsize> {
         self.computed.clone()
     }

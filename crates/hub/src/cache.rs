@@ -18,7 +18,6 @@ const MAX_REF_BYTES: u64 = 256;
 /// The hub's cache on this machine: `$HF_HUB_CACHE`, else `hub` in `$HF_HOME`, else in `huggingface` in the
 /// user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`, on every platform). `None` where there is no home
 /// folder.
-#[must_use]
 pub fn hub_cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || set("XDG_CACHE_HOME").or_else(|| Some(home_folder()?.join(".cache")));

@@ -35,7 +35,6 @@ pub enum Finding {
 
 impl Finding {
     /// True if the file can be used unchanged.
-    #[must_use]
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Ok | Self::AsPulled)
     }

@@ -38,13 +38,11 @@ struct Remembered {
 
 impl Hashes {
     /// No cache: every file is hashed each time.
-    #[must_use]
     pub fn forgotten() -> Self {
         Self { memory: None, settled_after_s: SETTLED_AFTER_S }
     }
 
     /// The cache in a given folder of models.
-    #[must_use]
     pub fn in_home(home: &Path) -> Self {
         Self { memory: Some(home.join(MEMORY)), settled_after_s: SETTLED_AFTER_S }
     }

@@ -71,7 +71,6 @@ pub enum Template {
 
 impl Local {
     /// The first eight digits of [`Local::sha256`]: the signature's field.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         short(&self.sha256)
     }
@@ -91,7 +90,6 @@ pub enum State {
 
 impl Card {
     /// The folder of this card's files under `home`.
-    #[must_use]
     pub fn folder(&self, home: &Path) -> PathBuf {
         home.join(self.name.replace([':', '/', '@'], "--"))
     }
@@ -189,7 +187,6 @@ impl Card {
     }
 
     /// How much of the model is under `home`, without reading its files.
-    #[must_use]
     pub fn state_in(&self, home: &Path) -> State {
         let folder = self.folder(home);
         if Receipt::read(&folder).is_some_and(|receipt| receipt.is_intact(&folder)) {
@@ -261,7 +258,6 @@ impl Identity {
 
     /// The model's name by its files: the folder of safetensors, or the GGUF file without its extension and
     /// part number; `None` for a path without a name (`.`).
-    #[must_use]
     pub fn name(&self) -> Option<String> {
         if self.weights.is_dir() {
             return self.weights.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -285,14 +281,12 @@ impl Identity {
     }
 
     /// The SHA-256 of a model's files, given with their own hashes.
-    #[must_use]
     pub fn list_hash(files: &[(String, String)]) -> String {
         let lines: String = files.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
         digest::sha256_of(lines.as_bytes())
     }
 
     /// The first eight digits: the signature's field.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         short(&self.sha256)
     }
@@ -308,7 +302,6 @@ impl Identity {
     }
 
     /// Returns true if the card pins these weights, or was pulled as these files.
-    #[must_use]
     pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
         let hashes = || self.files.iter().map(|(_, sha256)| sha256.as_str());
         let is_pinned = card.weight_pins().is_some_and(|pins| hashes().eq(pins));

@@ -110,7 +110,6 @@ pub enum Pin {
 
 impl Pin {
     /// The digits, if they are known.
-    #[must_use]
     pub fn digits(&self) -> Option<&str> {
         match self {
             Self::Unpinned => None,
@@ -380,14 +379,12 @@ impl Card {
     }
 
     /// Unit: bytes of all files; `None` when some sizes are not on the card.
-    #[must_use]
     pub fn size(&self) -> Option<u64> {
         if self.is_listed() { None } else { self.files.iter().map(|f| f.size).sum() }
     }
 
     /// Unit: bytes of the weights alone, in bf16 for safetensors whose size is not on the card; `None` when
     /// unknown.
-    #[must_use]
     pub fn weight_bytes(&self) -> Option<u64> {
         if let Some(size) = self.size().or(self.safetensors_bytes) {
             return Some(size);
@@ -397,31 +394,26 @@ impl Card {
     }
 
     /// The location of its chat template.
-    #[must_use]
     pub fn template(&self) -> Template {
         shelf::template(&self.chat_template).map_or(Template::Model, Template::Text)
     }
 
     /// True if the weights are safetensors, whose names only the repository's listing has.
-    #[must_use]
     pub fn is_safetensors(&self) -> bool {
         self.weights == "safetensors"
     }
 
     /// True if it is a metric's checkpoint by PyTorch Lightning.
-    #[must_use]
     pub fn is_metric(&self) -> bool {
         Path::new(&self.weights).extension().is_some_and(|ending| ending == "ckpt")
     }
 
     /// True if the engine loads the whole folder rather than one file.
-    #[must_use]
     pub(crate) fn is_folder(&self) -> bool {
         self.is_safetensors() || self.is_metric()
     }
 
     /// True if its files are known only from a listing or the record of a pull.
-    #[must_use]
     pub fn is_listed(&self) -> bool {
         self.is_safetensors() || self.files.is_empty()
     }

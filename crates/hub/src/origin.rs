@@ -57,7 +57,6 @@ pub struct Access {
 
 impl Access {
     /// `HF_ENDPOINT` and `HF_TOKEN`, or the token that the hub's own tools have stored.
-    #[must_use]
     pub fn from_env() -> Self {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {

@@ -126,7 +126,6 @@ pub struct SameBytes {
 impl Card {
     /// The hub's file with the same bytes as a pull's, where the pull was from packages; `None` for other
     /// pulls, and where the card names no hub repository.
-    #[must_use]
     pub fn same_bytes(&self, receipt: &Receipt) -> Option<SameBytes> {
         let of_packages = |source: &Source| match source {
             Source::Packages { package, version, parts, same_as_hub, .. } => {

@@ -30,7 +30,6 @@ pub struct Received {
 
 impl Receipt {
     /// The record in a folder; `None` without a readable one.
-    #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(RECEIPT)).ok()?).ok()
     }

@@ -50,7 +50,6 @@ pub struct Declaration {
 
 impl Declaration {
     /// The files that it renders in a preset.
-    #[must_use]
     pub fn files(&self, preset: Preset) -> Vec<File> {
         let mut files = match self.prompt {
             Layout::Message(file) => vec![file],
@@ -221,25 +220,21 @@ impl SingleQuestion {
     }
 
     /// Its prompts.
-    #[must_use]
     pub fn prompts(&self) -> &Prompts {
         &self.prompts
     }
 
     /// Its inputs, for the signature.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
         Provenance::of(&self.prompts)
     }
 
     /// The stage of its calls.
-    #[must_use]
     pub fn stage(&self) -> Stage {
         self.question.stage
     }
 
     /// The granularity in force.
-    #[must_use]
     pub fn granularity(&self) -> Granularity {
         self.granularity
     }
@@ -323,7 +318,6 @@ impl SingleQuestion {
     }
 
     /// The verdict of a rating on the method's scale.
-    #[must_use]
     pub fn rated(&self, raw: f64) -> Verdict {
         let scale = self.scale;
         let score = if scale.raw == Direction::Lower { -raw } else { raw };

@@ -175,7 +175,6 @@ impl From<EaPrompt> for Judge {
 
 impl Options {
     /// The source of the counts.
-    #[must_use]
     pub fn counting(&self) -> Counting {
         match (*self.is_one_step, *self.is_listed) {
             (true, _) => Counting::Within,
@@ -365,14 +364,12 @@ impl<'a> Texts<'a> {
     }
 
     /// The texts of an example.
-    #[must_use]
     pub fn of_example(example: &'a Shot, shows_reference: bool) -> Self {
         let reference = example.reference.as_deref().filter(|_| shows_reference);
         Self { source: &example.source, reference, target: &example.target }
     }
 
     /// Texts for a test rendering of a prompt.
-    #[must_use]
     pub fn sample(shows_reference: bool) -> Self {
         Self { source: "a", reference: shows_reference.then_some("c"), target: "b" }
     }
@@ -414,7 +411,6 @@ fn read_json(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
 }
 
 /// The verdict on these errors, of which a minor one costs 1.
-#[must_use]
 pub fn weighed(mut errors: Vec<ErrorSpan>, w_major: f64) -> Verdict {
     for error in &mut errors {
         error.weight = if error.severity == Severity::Major { w_major } else { 1.0 };
@@ -425,7 +421,6 @@ pub fn weighed(mut errors: Vec<ErrorSpan>, w_major: f64) -> Verdict {
 }
 
 /// As many errors of each severity as were counted: the first that are named, then errors without a span.
-#[must_use]
 pub fn counted(named: &[ErrorSpan], [n_major, n_minor]: [usize; 2]) -> Vec<ErrorSpan> {
     let of = |severity: Severity, n: usize| {
         let unnamed = std::iter::repeat_with(move || ErrorSpan::new("other", "", severity));

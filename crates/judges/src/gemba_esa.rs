@@ -313,7 +313,6 @@ impl Questions {
     }
 
     /// The prompts in force.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
         let provenance = Provenance::of(&self.prompts);
         if self.shown.is_some() { provenance.with("shots", "0") } else { provenance }

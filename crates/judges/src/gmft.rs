@@ -84,7 +84,6 @@ pub fn judge(settings: &Settings) -> Result<Judge, setup::Error> {
 ///
 /// # Panics
 /// When there is no segment.
-#[must_use]
 pub fn answer(group: &[Segment], errors: &[Vec<ErrorSpan>]) -> String {
     let texts = Texts::join(group).expect("a unit has a segment");
     let written = FORMAT.written(&taught::errors(group, errors, texts.max_errors()));

@@ -158,7 +158,6 @@ pub const N_SUBTYPES: usize = 19;
 
 /// Model calls for a segment, retries apart: no subtype finds anything; four do, of which two are confirmed
 /// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
-#[must_use]
 pub const fn calls(preset: Preset, stages: Stages, is_weighed: bool, n_subtypes: usize) -> Calls {
     let reflection = if is_weighed { 3 } else { 2 };
     let span = if matches!(preset, Preset::Strict) { 1 } else { 0 };
@@ -285,13 +284,11 @@ impl HiMate {
     }
 
     /// The hash of the prompts in force, which a calibration names.
-    #[must_use]
     pub fn prompts_hash(&self) -> &str {
         self.prompts.hash()
     }
 
     /// The way of comparing errors, as named in a calibration: `weighed` or `asked`.
-    #[must_use]
     pub fn comparison_name(&self) -> &'static str {
         if self.is_weighed { "weighed" } else { "asked" }
     }

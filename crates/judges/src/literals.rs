@@ -8,7 +8,6 @@ use serde_json::{Map, Number, Value};
 use crate::setup;
 
 /// The value of a text that is one literal. `true`, `false` and `null` are names in Python, not values.
-#[must_use]
 pub fn literal(text: &str) -> Option<Value> {
     let mut reader = Reader { chars: text.chars().peekable() };
     let value = reader.value()?;
@@ -18,14 +17,12 @@ pub fn literal(text: &str) -> Option<Value> {
 
 /// The first literal that follows these words: `literal_after(file, "judge_prompt =")`. A call stands for its
 /// keyword arguments.
-#[must_use]
 pub fn literal_after(source: &str, words: &str) -> Option<Value> {
     let mut rests = source.match_indices(words).map(|(at, _)| &source[at + words.len()..]);
     rests.find_map(|tail| Reader { chars: tail.chars().peekable() }.value())
 }
 
 /// `template.format(name=value, ...)`; an empty name stands for `{}`. Values are not formatted again.
-#[must_use]
 pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::new();
     let mut tail = template;
@@ -43,7 +40,6 @@ pub fn format(template: &str, values: &[(&str, &str)]) -> String {
 
 /// Python's value of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None` if
 /// it has another name, or a format specification.
-#[must_use]
 pub fn interpolate(template: &str, values: &[(&str, &str)]) -> Option<String> {
     let mut text = String::new();
     let mut tail = template;
@@ -72,7 +68,6 @@ pub struct SourceFile {
 
 impl SourceFile {
     /// The error of a file that does not have the expected form.
-    #[must_use]
     pub fn fault(&self, reason: &str) -> setup::Error {
         setup::Error::Prompt { file: self.name.clone(), reason: reason.into() }
     }

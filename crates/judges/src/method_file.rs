@@ -94,7 +94,6 @@ impl Fault {
 
 /// The path in a request that names a file or a folder instead of a built-in method, and the options behind
 /// it. A path ends in `.toml` or has a `/` before the first colon.
-#[must_use]
 pub fn request(request: &str) -> Option<(&Path, &str)> {
     let first = request.split(':').next().unwrap_or_default();
     if !first.contains('/') && Path::new(first).extension() != Some("toml".as_ref()) {
@@ -108,7 +107,6 @@ pub fn request(request: &str) -> Option<(&Path, &str)> {
 }
 
 /// A method in a file as a run's signature describes it; `None` for other signatures.
-#[must_use]
 pub fn signed(signature: &Signature) -> Option<Method<'_>> {
     let (name, scale) = (signature.get("method")?, signature.get(FIELD)?);
     Some(described(name, Scale::signed_as(scale)?, signature.get("weights")))
@@ -153,7 +151,6 @@ impl MethodFile {
     }
 
     /// Its metadata.
-    #[must_use]
     pub fn method(&self) -> Method<'_> {
         let Self { name, summary, citation, role, scale, weights, .. } = self;
         // A document has no reference of its own.
@@ -168,13 +165,11 @@ impl MethodFile {
     }
 
     /// Its files: their names in the folder and their texts.
-    #[must_use]
     pub fn files(&self) -> &[InForce] {
         &self.files
     }
 
     /// The form of its answers, about texts of a letter each.
-    #[must_use]
     pub fn form(&self) -> Option<ResponseFormat> {
         match &self.question.answers {
             Answers::Fields(fields) => Some(fields.form(&Texts::sample())),
@@ -244,7 +239,6 @@ impl MethodFile {
 }
 
 /// The folder of a method, and the name of its file there. A path that ends in `.toml` is that of a file.
-#[must_use]
 pub fn place(path: &Path) -> (PathBuf, String) {
     if path.extension().is_none_or(|ending| ending != "toml") {
         return (path.to_owned(), FILE.to_owned());

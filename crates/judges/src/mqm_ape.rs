@@ -81,7 +81,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// From the winners in both orders; `true` is the correction.
-    #[must_use]
     pub fn from_winners(is_better: [bool; 2]) -> Self {
         match is_better {
             [true, true] => Self::Correction,
@@ -109,7 +108,6 @@ impl Outcome {
     }
 
     /// The error with its share of a penalty, and with the correction that won.
-    #[must_use]
     pub fn weigh(self, error: &ErrorSpan, correction: String) -> ErrorSpan {
         let (share, suggestion) = match self {
             Self::Correction => (1.0, Some(correction)),

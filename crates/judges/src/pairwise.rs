@@ -15,7 +15,6 @@ pub enum Order {
 
 impl Order {
     /// The two texts in this order.
-    #[must_use]
     pub fn put<'t>(self, first: &'t str, second: &'t str) -> (&'t str, &'t str) {
         match self {
             Self::AsGiven => (first, second),

@@ -122,19 +122,16 @@ impl Panel {
     }
 
     /// Number of token positions that its models have computed so far.
-    #[must_use]
     pub fn computed(&self) -> usize {
         self.models().map(|model| model.computed()).sum()
     }
 
     /// Results of the steps that its models' devices computed a second time, always in the same order.
-    #[must_use]
     pub fn confirmed(&self) -> Vec<Confirmed> {
         self.models().flat_map(|model| model.confirmed()).collect()
     }
 
     /// A panel where one model plays every role.
-    #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
         let (assigned, record) = (BTreeMap::new(), Arc::default());
         Self { default, assigned, sampling, reasoning: None, unit: None, wanted: None, record }
@@ -185,7 +182,6 @@ impl Panel {
 
     /// True if a verdict is needed on this member of the group. A judge that shows the whole group but has
     /// questions about each member need not ask about the others; their verdicts are dropped.
-    #[must_use]
     pub fn wants(&self, member: usize) -> bool {
         self.wanted.as_ref().is_none_or(|members| members.contains(&member))
     }
@@ -197,19 +193,16 @@ impl Panel {
     }
 
     /// The model that plays a role.
-    #[must_use]
     pub fn llm(&self, role: Role) -> &Arc<dyn Llm> {
         self.assigned.get(&role).unwrap_or(&self.default)
     }
 
     /// True if one model plays both roles, so that their prompts share a prefix.
-    #[must_use]
     pub fn is_one_model(&self, a: Role, b: Role) -> bool {
         Arc::ptr_eq(self.llm(a), self.llm(b))
     }
 
     /// A question at the panel's sampling, with a budget of the judge's own.
-    #[must_use]
     pub fn question<'q>(&self, chat: &'q Chat, form: &'q ResponseFormat, max_tokens: usize) -> Question<'q> {
         Question { chat, form, sampling: Sampling { max_tokens, ..self.sampling.clone() } }
     }
@@ -440,7 +433,6 @@ impl Panel {
     }
 
     /// The calls since [`Panel::fresh`], by unit; calls about one unit stay in their order.
-    #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
         let mut calls = std::mem::take(&mut *self.record.lock());
         calls.sort_by_key(|call| call.unit);

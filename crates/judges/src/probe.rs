@@ -186,7 +186,6 @@ pub(super) fn with_checks(verdict: Verdict, segment: &Segment, weights: &Weights
 }
 
 /// The verdict of a fit on the readout of a translation.
-#[must_use]
 pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Readout) -> Verdict {
     let pair = pair(segment);
     let score = fit.score(seen, &pair);
@@ -222,7 +221,6 @@ pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
 }
 
 /// The translation in the model's input: it begins with a space, as any word after another.
-#[must_use]
 pub fn text(segment: &Segment) -> String {
     format!(" {}", segment.hypothesis)
 }

@@ -38,19 +38,16 @@ impl From<&File> for InForce {
 
 impl InForce {
     /// A file of a method's folder, instead of a file that the method renders.
-    #[must_use]
     pub fn of_folder(place: File, name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { key: place.name, name: Cow::Owned(name.into()), text: text.into() }
     }
 
     /// True if it replaces this file.
-    #[must_use]
     pub fn is_at(&self, place: File) -> bool {
         self.key == place.name
     }
 
     /// The SHA-256 of the text, in hexadecimal digits.
-    #[must_use]
     pub fn sha256(&self) -> String {
         digest::sha256(&self.text)
     }
@@ -105,13 +102,11 @@ impl Prompts {
     }
 
     /// The files in force.
-    #[must_use]
     pub fn files(&self) -> &[InForce] {
         &self.files
     }
 
     /// The first eight hexadecimal digits of the SHA-256 of all files in force.
-    #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -158,7 +153,6 @@ impl Prompts {
     }
 
     /// The variables of a template that it does not define itself, with their attributes (`segment.source`).
-    #[must_use]
     pub fn variables(&self, file: File) -> BTreeSet<String> {
         let template = self.environment.get_template(file.name);
         template

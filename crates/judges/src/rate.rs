@@ -218,7 +218,6 @@ impl Config {
     }
 
     /// The provenance of a judge with these prompts.
-    #[must_use]
     pub fn provenance(&self, prompts: &Prompts) -> Provenance {
         let provenance = Provenance::of(prompts);
         match (&self.evidence, self.team.comparison) {
@@ -230,7 +229,6 @@ impl Config {
     }
 
     /// The segments that are judged together.
-    #[must_use]
     pub fn grouping(&self) -> Grouping {
         if self.shares_memory { Grouping::Source } else { Grouping::Segment }
     }
@@ -242,7 +240,6 @@ impl Config {
 
     /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most
     /// calls, and the forced end.
-    #[must_use]
     pub fn calls(&self, least: usize) -> Calls {
         // A search is two calls, its queries and its summary; so is a comparison, one in each order.
         let longest =
@@ -251,7 +248,6 @@ impl Config {
     }
 
     /// Maximum number of tokens of an answer.
-    #[must_use]
     pub fn budget(&self, default: usize) -> usize {
         self.max_tokens.unwrap_or(default)
     }

@@ -36,13 +36,11 @@ pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str, Error> {
 
 /// A text without the space around it, as under Python's `str.strip`: the four separators U+001C to U+001F
 /// are space too.
-#[must_use]
 pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
 /// A text without the space at its start, as under Python's `str.lstrip`.
-#[must_use]
 pub fn strip_start(text: &str) -> &str {
     text.trim_start_matches(is_space)
 }
@@ -61,7 +59,6 @@ pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 
 /// The error for an answer that cannot be used: a refusal if it plainly reads like one, otherwise unparsable
 /// for this reason.
-#[must_use]
 pub fn unusable(text: &str, reason: &str) -> Error {
     let start = text.trim_start().to_lowercase().replace('’', "'");
     if REFUSALS.iter().any(|refusal| start.starts_with(refusal)) {

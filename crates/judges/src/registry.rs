@@ -72,7 +72,6 @@ pub fn find(name: &str) -> Result<&'static Method<'static>, setup::Error> {
 }
 
 /// The method of a run with this signature: a built-in one, or one in a file as the signature describes it.
-#[must_use]
 pub fn of_signature(signature: &Signature) -> Option<Method<'_>> {
     match signature.get(method_file::FIELD) {
         Some(_) => method_file::signed(signature),
@@ -84,13 +83,11 @@ pub fn of_signature(signature: &Signature) -> Option<Method<'_>> {
 const METRICS: &[&str] = &["bleu", "metricx", "chrf", "bertscore", "prism"];
 
 /// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
-#[must_use]
 pub fn needs_tuning(method: &Method<'_>) -> bool {
     method.name == gmft::METHOD.name
 }
 
 /// The scale of scores in a run of a method with this signature.
-#[must_use]
 pub fn scale(method: &Method<'_>, signature: &Signature) -> Scale {
     let holds = |(option, values): &(&str, &[&str])| {
         signature.get(option).is_some_and(|value| values.contains(&value))
@@ -105,7 +102,6 @@ const JOINED: [&str; 3] = ["gemba-mqm", "gmicl", "gmft"];
 
 /// The noun for the unit of a verdict of a run with this signature, in the singular; a group is five
 /// documents.
-#[must_use]
 pub fn unit_noun(signature: &Signature) -> &'static str {
     let is_joined = signature.get("method").is_some_and(|method| JOINED.contains(&method))
         || signature.get(method_file::FIELD).is_some();
@@ -143,13 +139,11 @@ impl Origin {
 
 impl Built {
     /// The method.
-    #[must_use]
     pub fn method(&self) -> Method<'_> {
         self.origin.method()
     }
 
     /// The files of a method in a file; `None` of a built-in one.
-    #[must_use]
     pub fn method_file(&self) -> Option<&MethodFile> {
         match &self.origin {
             Origin::BuiltIn(_) => None,
@@ -241,7 +235,6 @@ impl Built {
     }
 
     /// The model calls for one unit, over all samples. Reasoning is a call of its own.
-    #[must_use]
     pub fn calls(&self) -> Calls {
         let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method().calls);
         let n = self.judge.samples.n * if self.judge.reasoning.is_some() { 2 } else { 1 };
@@ -265,7 +258,6 @@ impl Built {
     }
 
     /// The signature of the judge: see [`sign`].
-    #[must_use]
     pub fn signature(&self) -> Signed {
         let mut signed = sign(&self.method(), &self.settings, &self.options, &self.judge.provenance);
         if let Some(ReasoningOptions { effort, max_tokens }) = self.judge.reasoning {
@@ -311,7 +303,6 @@ pub struct Signed {
 
 impl Signed {
     /// Both parts, one after the other.
-    #[must_use]
     pub fn all(&self) -> Signature {
         self.method.clone().followed_by(&self.prompts)
     }
@@ -319,7 +310,6 @@ impl Signed {
 
 /// The signature of a judge from all its inputs: every option of its method, every setting, every file that
 /// it read.
-#[must_use]
 pub fn sign(
     method: &Method<'_>,
     settings: &Settings,

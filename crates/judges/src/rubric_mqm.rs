@@ -204,13 +204,11 @@ impl RubricMqm {
     }
 
     /// Its inputs, for the signature.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
         Provenance::of(self.questions.prompts())
     }
 
     /// Its scenario.
-    #[must_use]
     pub fn scenario(&self) -> Scenario {
         self.scenario
     }
@@ -301,7 +299,6 @@ impl RubricMqm {
 
 impl<'a> Texts<'a> {
     /// Texts for a test rendering of a prompt.
-    #[must_use]
     pub fn sample(shows_reference: bool) -> Self {
         let reference = shows_reference.then_some("c");
         Self { source_lang: "", source: "a", target_lang: "", target: "b", reference }
@@ -327,7 +324,6 @@ impl<'a> Texts<'a> {
 }
 
 /// A text without the marks of PromptCUE.
-#[must_use]
 pub fn unmarked(text: &str) -> String {
     text.replace("<v>", "").replace("</v>", "")
 }

@@ -49,7 +49,6 @@ names!(LanguageCheck, "the language check", { On => "on", Off => "off" });
 impl Preset {
     /// Treatment of errors that are named more than once: no paper and no published program merges them,
     /// `strict` does.
-    #[must_use]
     pub fn repeats(self) -> Repeats {
         if self == Self::Strict { Repeats::Merged } else { Repeats::Charged }
     }
@@ -57,7 +56,6 @@ impl Preset {
 
 impl Granularity {
     /// Segments that must be judged together for a prompt of this extent.
-    #[must_use]
     pub fn grouping(self) -> Grouping {
         match self {
             Self::Seg => Grouping::Segment,
@@ -67,7 +65,6 @@ impl Granularity {
     }
 
     /// The unit of one verdict when a single prompt covers all its segments.
-    #[must_use]
     pub fn unit(self) -> Unit {
         if self == Self::Seg { Unit::Segment } else { Unit::Group }
     }
@@ -115,7 +112,6 @@ impl Settings {
     /// The name of the weights in force for a method with these defaults: the requested ones, else its own,
     /// which at granularities above the segment are those that do not saturate. They follow from the run
     /// alone, so that all translations of a source are weighed alike.
-    #[must_use]
     pub fn weights_name<'s>(&'s self, name: &'s str, granularity: Granularity) -> &'s str {
         let name = if granularity == Granularity::Seg { name } else { mqm::weights::for_documents(name) };
         self.weights.as_deref().unwrap_or(name)
@@ -249,7 +245,6 @@ pub enum Error {
 
 impl Error {
     /// A prompt that cannot be rendered, found before the first call.
-    #[must_use]
     pub fn from_prompt(error: super::Error) -> Self {
         Self::Template(error)
     }

@@ -38,7 +38,6 @@ pub struct Tagged {
 /// assert_eq!(spelled, ["Der", "Bär", "."]);
 /// assert_eq!(found[1].probabilities, [0.7]);
 /// ```
-#[must_use]
 pub fn words(text: &str, tokens: &[Tagged]) -> Vec<Tagged> {
     let n_classes = tokens.first().map_or(0, |token| token.probabilities.len());
     let tagged = |Range { start, end }: Range<usize>| {
@@ -53,7 +52,6 @@ pub fn words(text: &str, tokens: &[Tagged]) -> Vec<Tagged> {
 }
 
 /// A range of a text, in bytes, extended to whole words.
-#[must_use]
 pub fn whole(text: &str, range: Range<usize>) -> Range<usize> {
     let Range { start, end } = range;
     let touched = ranges(text).into_iter().filter(|word| word.start < end && start < word.end);

@@ -36,7 +36,6 @@ pub enum Rule {
 
 impl Rule {
     /// The rule of a method with this scale and these weights.
-    #[must_use]
     pub fn of(settings: &Settings, scale: Scale, weights: &Weights) -> Self {
         let weight = weights.penalty(Severity::Critical, "non-translation");
         match (settings.language_check, settings.preset, scale.non_translation) {

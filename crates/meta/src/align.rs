@@ -91,20 +91,17 @@ impl Aligned {
         Self::new(&rated, &Scores::new(metric, Some(units.columns()), None), keep)
     }
 
-    #[must_use]
     pub fn n_systems(&self) -> usize {
         self.systems.len()
     }
 
     /// Both scores of a cell, if it has both.
-    #[must_use]
     pub fn cell(&self, system: usize, segment: usize) -> Option<(f64, f64)> {
         let index = system * self.n_segments + segment;
         Some((self.gold[index]?, self.metric[index]?))
     }
 
     /// Segments with both scores for every system.
-    #[must_use]
     pub fn shared_segments(&self) -> Vec<usize> {
         let shared =
             |segment: &usize| (0..self.n_systems()).all(|system| self.cell(system, *segment).is_some());
@@ -112,7 +109,6 @@ impl Aligned {
     }
 
     /// Segments with both scores for every system that has any.
-    #[must_use]
     pub fn common_segments(&self) -> Vec<usize> {
         let is_scored = |system: usize, segment: usize| self.cell(system, segment).is_some();
         let with_any =
@@ -140,7 +136,6 @@ impl Aligned {
     }
 
     /// The mean score of each system over the segments that both sides scored.
-    #[must_use]
     pub fn system_means(&self) -> AlignedSystems {
         let mut means = AlignedSystems { systems: Vec::new(), gold: Vec::new(), metric: Vec::new() };
         for (system, name) in self.systems.iter().enumerate() {
@@ -156,7 +151,6 @@ impl Aligned {
         means
     }
 
-    #[must_use]
     pub fn coverage(&self) -> Coverage {
         let rated = self.gold.iter().flatten().count();
         let both = self.gold.iter().zip(&self.metric).filter(|(g, m)| g.is_some() && m.is_some()).count();

@@ -97,19 +97,16 @@ impl EvalSet {
         })
     }
 
-    #[must_use]
     pub fn lp(&self) -> &str {
         &self.testset.lp
     }
 
     /// The metric of that name.
-    #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Scores> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
     /// The baseline of that name.
-    #[must_use]
     pub fn baseline(&self, name: &str) -> Option<&Scores> {
         self.baselines.iter().find(|baseline| baseline.name == name)
     }
@@ -155,7 +152,6 @@ impl EvalSet {
 
     /// True if a metric's system scores cover only the segments or documents that both it and the raters
     /// scored: they are means, and it lacks rated translations.
-    #[must_use]
     pub fn is_restricted(&self, metric: &Scores, humans: bool) -> bool {
         let is_mean = metric.units.is_some() || (metric.segments.is_some() && metric.system_origin != File);
         is_mean
@@ -165,7 +161,6 @@ impl EvalSet {
 
     /// Number of segments or documents that a metric's system scores are means over, and number that it
     /// scored for some system; `None` for scores of a file, and where each system's mean is over its own.
-    #[must_use]
     pub fn averaged(&self, metric: &Scores) -> Option<(usize, usize)> {
         let n_left_out = metric.n_left_out?;
         let n_scored = match (&metric.units, &metric.segments) {

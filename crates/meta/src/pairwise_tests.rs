@@ -41,7 +41,6 @@ pub struct PairwiseTest {
 
 impl PairwiseTests {
     /// One-sided p-values by (better, worse).
-    #[must_use]
     pub fn p_values(&self) -> BTreeMap<(String, String), f64> {
         let key = |test: &PairwiseTest| (test.better.clone(), test.worse.clone());
         self.comparisons.iter().map(|test| (key(test), test.comparison.p)).collect()
@@ -112,7 +111,6 @@ pub struct AverageTest {
 /// Tests of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw.
 ///
 /// Source: mt-metrics-eval `AverageCorrMatrix`.
-#[must_use]
 pub fn average_tests(
     tasks: &[&PairwiseTests],
     weights: &[f64],

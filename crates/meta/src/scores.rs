@@ -59,7 +59,6 @@ pub struct Scores {
 impl Scores {
     /// Scores from the contents of files. System scores that are not given are the means of the segment
     /// scores.
-    #[must_use]
     pub fn new(
         name: impl Into<String>,
         segments: Option<SegmentScores>,
@@ -76,14 +75,12 @@ impl Scores {
 
     /// Segment scores without system scores: these are means over the segments that every system has a score
     /// on.
-    #[must_use]
     pub fn from_segments(name: impl Into<String>, segments: SegmentScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&segments);
         Self { systems, n_left_out: Some(n_left_out), ..Self::new(name, Some(segments), None) }
     }
 
     /// Scores of documents: system scores are means over the documents that every system has a score on.
-    #[must_use]
     pub fn from_units(name: impl Into<String>, units: UnitScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&units.columns());
         let system_origin = SystemScoreOrigin::MeanOfUnits;
@@ -144,7 +141,6 @@ impl Scores {
 }
 
 /// The mean over each system's scored segments; `None` for a system without one.
-#[must_use]
 pub fn mean_scores(segments: &SegmentScores) -> SystemScores {
     let mean = |scores: &Vec<Option<f64>>| {
         let scored: Vec<f64> = scores.iter().flatten().copied().collect();
@@ -165,7 +161,6 @@ pub fn mean_scores(segments: &SegmentScores) -> SystemScores {
 /// let (means, left_out) = mean_on_common(&columns);
 /// assert_eq!((means["a"], means["b"], left_out), (Some(2.0), Some(3.0), 1));
 /// ```
-#[must_use]
 pub fn mean_on_common(columns: &SegmentScores) -> (SystemScores, usize) {
     let scored: Vec<&Vec<Option<f64>>> =
         columns.values().filter(|column| column.iter().any(Option::is_some)).collect();
@@ -297,7 +292,6 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The error of a line that cannot be read, from 1.
-#[must_use]
 pub fn line_error(path: &Path, line: usize, reason: String) -> Error {
     Error::Line { path: path.into(), line, reason }
 }

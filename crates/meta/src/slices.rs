@@ -89,7 +89,6 @@ impl By {
 /// assert_eq!(length_class("Twelve words at most make a source text short here , or so"), "medium");
 /// assert_eq!(length_class("测试一下"), "short");
 /// ```
-#[must_use]
 pub fn length_class(source: &str) -> &'static str {
     match tokens(source).len() {
         n if n <= LENGTHS[0] => "short",

@@ -37,14 +37,12 @@ pub struct Standard {
 /// assert_eq!(standard("wmt25", "en-cs_CZ").unwrap().gold, Some(("esa-human1", "esa-human1")));
 /// assert!(standard("my-own", "en-de").is_none());
 /// ```
-#[must_use]
 pub fn standard(testset: &str, lp: &str) -> Option<Standard> {
     let mut rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
     rows.find(|row| [lp, EVERY_PAIR].contains(&row.lp)).map(|row| row.standard)
 }
 
 /// The language pairs of a test set that have standard human scores, in the order of their names.
-#[must_use]
 pub fn pairs(testset: &str) -> Vec<&'static str> {
     let rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
     rows.filter(|row| row.standard.gold.is_some() && row.lp != EVERY_PAIR).map(|row| row.lp).collect()
@@ -122,7 +120,6 @@ impl References {
     }
 
     /// The reference that the user named for a pair.
-    #[must_use]
     pub fn of(&self, lp: &str) -> Option<&str> {
         self.by_pair.get(lp).or(self.everywhere.as_ref()).map(String::as_str)
     }

@@ -97,7 +97,6 @@ impl Statistic {
     }
 
     /// True if the statistic reads system scores only.
-    #[must_use]
     pub fn is_of_systems(self) -> bool {
         matches!(self, Self::Accuracy | Self::SystemPearson | Self::SystemSpearman | Self::SystemKendall)
     }
@@ -158,20 +157,17 @@ impl Statistic {
     }
 
     /// True if lower is better, as for errors; for correlations and accuracies higher is.
-    #[must_use]
     pub fn lower_is_better(self) -> bool {
         matches!(self, Self::Mae(_) | Self::Mse(_))
     }
 
     /// The value on a scale of 0..1: accuracies unchanged, coefficients as (r + 1) / 2, as averaged by
     /// mt-metrics-eval.
-    #[must_use]
     pub fn mapped(self, value: f64) -> f64 {
         if self.is_accuracy() { value } else { f64::midpoint(value, 1.0) }
     }
 
     /// True if the range is 0..1 without mapping.
-    #[must_use]
     pub fn is_accuracy(self) -> bool {
         matches!(
             self,

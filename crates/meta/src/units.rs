@@ -251,7 +251,6 @@ impl<'a> Texts<'a> {
 /// assert_eq!(starts(&["a", "c"], "a\nb"), None);
 /// assert_eq!(starts(&["a"], "a\nb"), None);
 /// ```
-#[must_use]
 pub fn starts(parts: &[&str], joined: &str) -> Option<Vec<usize>> {
     let (mut tail, mut at) = (joined, 0);
     let mut starts = Vec::with_capacity(parts.len());

@@ -52,19 +52,16 @@ pub struct JudgedError {
 
 impl Verdict {
     /// The score, where there is a verdict.
-    #[must_use]
     pub fn usable_score(&self) -> Option<f64> {
         self.score.filter(|_| self.status == "ok")
     }
 
     /// The language pair, as `en-de`.
-    #[must_use]
     pub fn pair(&self) -> String {
         format!("{}-{}", self.src_lang, self.tgt_lang)
     }
 
     /// The unit in words: `segment 3`, or "document `news-7`".
-    #[must_use]
     pub fn what(&self) -> String {
         self.seg.map_or_else(
             || format!("document `{}`", self.doc),
@@ -94,7 +91,6 @@ pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
 }
 
 /// True if a path is a run folder, or a file whose first line is a verdict.
-#[must_use]
 pub fn is_run(path: &Path) -> bool {
     if path.is_dir() {
         return true;

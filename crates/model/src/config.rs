@@ -133,7 +133,6 @@ pub struct QueryGrowth {
 
 impl QueryGrowth {
     /// The factor at a position.
-    #[must_use]
     pub fn at(self, position: u32) -> f32 {
         (1.0 + self.beta * (f64::from(position) / self.original).floor().ln_1p()) as f32
     }
@@ -187,7 +186,6 @@ impl Rope {
     /// Angular frequencies and the factor on cos and sin.
     ///
     /// Shape: `[rotary_dim / 2]`.
-    #[must_use]
     pub fn frequencies(&self, rotary_dim: usize) -> (Vec<f32>, f32) {
         let plain = |i: usize| 1.0 / self.theta.powf((2 * i) as f64 / rotary_dim as f64);
         let half = rotary_dim / 2;
@@ -246,7 +244,6 @@ impl Rope {
 
 impl Config {
     /// Returns true if the feed-forward half has a gate.
-    #[must_use]
     pub fn has_gate(&self) -> bool {
         !self.xielu && self.encoder.is_none()
     }

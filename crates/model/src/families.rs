@@ -101,7 +101,6 @@ const SPARSE: [&str; 7] = [
 ];
 
 /// Names of all families, separated by commas.
-#[must_use]
 pub fn names() -> String {
     FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>().join(", ")
 }

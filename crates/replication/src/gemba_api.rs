@@ -35,20 +35,17 @@ pub struct TokenBudget {
 
 impl TokenBudget {
     /// The budget of all methods but GEMBA-ESA; `asked` is the user's.
-    #[must_use]
     pub fn budgeted(budget: Option<usize>) -> Self {
         Self { first: budget.unwrap_or(BUDGET), grows: true, later: budget.unwrap_or(NO_BUDGET) }
     }
 
     /// Maximum number of calls: one at each size of the budget. Where an answer can be unreadable, [`HOTTER`]
     /// more.
-    #[must_use]
     pub fn most_calls(&self) -> usize {
         1 + if self.grows { MAX_BUDGET.saturating_sub(self.first) / STEP } else { 0 }
     }
 
     /// GEMBA-ESA's budget.
-    #[must_use]
     pub fn free(budget: Option<usize>) -> Self {
         let all = budget.unwrap_or(NO_BUDGET);
         Self { first: all, grows: false, later: all }

@@ -78,7 +78,6 @@ impl Classifier {
     }
 
     /// Its inputs, for the signature.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
         match self {
             Self::Printed(judge) => judge.provenance(),
@@ -87,7 +86,6 @@ impl Classifier {
     }
 
     /// Its scenario.
-    #[must_use]
     pub fn scenario(&self) -> Scenario {
         match self {
             Self::Printed(judge) => judge.scenario(),

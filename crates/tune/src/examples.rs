@@ -47,7 +47,6 @@ pub struct Example {
 ///
 /// Source: FSP, Appendix B.3. It counts documents with any rated segment; whether it shows the others is not
 /// stated.
-#[must_use]
 pub fn units(documents: &[Document], granularities: &[Granularity], seed: u64) -> Vec<Unit> {
     let mut units = Vec::new();
     for granularity in granularities {
@@ -143,7 +142,6 @@ pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Err
 }
 
 /// A panel without models, which records questions.
-#[must_use]
 pub fn empty_panel() -> Panel {
     Panel::new(Arc::new(Rehearsal::with(grammar::shortest)), Sampling::default())
 }
@@ -162,7 +160,6 @@ pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Erro
 }
 
 /// An example as a line of chat, the form that other trainers read: `{"messages": [...]}`.
-#[must_use]
 pub fn chat_line(example: &Example) -> Value {
     let turns = example.question.chat.messages().iter();
     let mut messages: Vec<Value> =

@@ -76,7 +76,6 @@ impl Example<'_> {
 }
 
 /// Returns true if a segment can be fitted on.
-#[must_use]
 pub fn is_usable(rated: &Rated) -> bool {
     let is_rated = !rated.opinions.is_empty() || rated.assessment.is_some();
     is_rated && !rated.segment.hypothesis.trim().is_empty()
@@ -246,7 +245,6 @@ pub fn fit(
 }
 
 /// The judge's readout of a translation through a fit's probe.
-#[must_use]
 pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
     let value = |map: &Vec<f32>, row: &[f32]| -> f64 {

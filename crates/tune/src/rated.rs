@@ -58,7 +58,6 @@ pub struct Opinion {
 
 impl Opinion {
     /// Unit: MQM points, at most 0.
-    #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         let mut errors = self.errors.clone();
         weights.weigh(&mut errors);
@@ -68,21 +67,18 @@ impl Opinion {
 
 impl Rated {
     /// A segment with what one nameless rater marked; `None` if it is not rated.
-    #[must_use]
     pub fn by_one(segment: Segment, errors: Option<Vec<ErrorSpan>>) -> Self {
         let opinions = errors.into_iter().map(|errors| Opinion { rater: String::new(), errors }).collect();
         Self { segment, opinions, assessment: None, n_joined: 1 }
     }
 
     /// The errors that the first rater marked; `None` without a rater.
-    #[must_use]
     pub fn errors(&self) -> Option<&Vec<ErrorSpan>> {
         self.opinions.first().map(|opinion| &opinion.errors)
     }
 
     /// The mean of the raters' scores. Unit: MQM points, at most 0; 0 also for a segment that has no rater,
     /// whose `opinions` are empty.
-    #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         let sum: f64 = self.opinions.iter().map(|opinion| opinion.score(weights)).sum();
         sum / self.opinions.len().max(1) as f64
@@ -94,7 +90,6 @@ pub type Pair = (String, Lang, Lang);
 
 impl Document {
     /// Name of a document in splits: all systems' translations of one text go together.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.pair, self.doc)
     }

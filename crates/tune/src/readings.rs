@@ -236,7 +236,6 @@ impl Readings {
     }
 
     /// Numbers of a token's features: its states after all depths.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.layers.len() * self.hidden
     }

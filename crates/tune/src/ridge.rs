@@ -32,7 +32,6 @@ pub struct Map {
 }
 
 impl Sums {
-    #[must_use]
     pub fn new(width: usize, n_targets: usize) -> Self {
         let zeros = |n: usize| vec![0.0; n];
         Self {
@@ -120,7 +119,6 @@ impl Sums {
     }
 
     /// The residual sum of squares of each target, computed from the sums alone.
-    #[must_use]
     pub fn residuals(&self, map: &Map) -> Vec<f64> {
         let d = self.width;
         let of = |(k, weights): (usize, &Vec<f64>)| {
@@ -143,7 +141,6 @@ impl Sums {
 
 impl Map {
     /// Applies the map to one row.
-    #[must_use]
     pub fn of(&self, x: &[f64]) -> Vec<f64> {
         let value = |(weights, bias): (&Vec<f64>, &f64)| {
             bias + weights.iter().zip(x).map(|(weight, x)| weight * x).sum::<f64>()

@@ -50,7 +50,6 @@ impl Split {
     }
 
     /// Its files by name: the documents of both kinds, and the hashes of the sources that are trained on.
-    #[must_use]
     pub fn files(&self) -> [(&'static str, String); 3] {
         let lines = |names: BTreeSet<String>| names.into_iter().map(|name| name + "\n").collect::<String>();
         let names = |documents: &[Document]| lines(documents.iter().map(Document::name).collect());
@@ -75,7 +74,6 @@ pub fn exclude(documents: &mut Vec<Document>, sources: &[String]) -> usize {
 
 /// Returns true if a drawn split holds a document out: where the first eight bytes of the sha256 of
 /// `SEED/PAIR/DOC`, as a fraction of 1, are less than the share.
-#[must_use]
 pub fn is_held_out(name: &str, share: f64, seed: u64) -> bool {
     let digest = Sha256::digest(format!("{seed}/{name}"));
     let first: [u8; 8] = std::array::from_fn(|i| digest[i]);
@@ -155,7 +153,6 @@ fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<Strin
 }
 
 /// The hashes of all source texts that are trained on, sorted: what a run compares with what it judges.
-#[must_use]
 pub fn sources(documents: &[Document]) -> BTreeSet<String> {
     let segments = documents.iter().flat_map(|document| &document.segments);
     segments.flat_map(|rated| trained::hashes(&rated.segment.source)).collect()

@@ -20,7 +20,6 @@ impl CancellationToken {
     }
 
     /// Returns true if the requests are cancelled.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -76,7 +76,6 @@ const FIRST_LINES: usize = 100;
 
 /// Returns true if a file looks like an MQM TSV: by its header, or by nine columns or more of which the ninth
 /// is a severity.
-#[must_use]
 pub fn is_mqm_tsv(path: &Path) -> bool {
     let Ok(text) = files::text::read(path) else { return false };
     let Some(first) = text.lines().take(FIRST_LINES).find(|line| !is_left_out(line)) else { return false };
@@ -84,14 +83,12 @@ pub fn is_mqm_tsv(path: &Path) -> bool {
 }
 
 /// Returns true if a file holds human annotations: an MQM TSV, WMT25's `humeval.jsonl`, or a log of Pearmut.
-#[must_use]
 pub fn is_annotations(path: &Path) -> bool {
     json::is_annotations(path) || is_mqm_tsv(path)
 }
 
 /// Returns true if the annotations of a file may name their languages themselves, so that no pair has to be
 /// given.
-#[must_use]
 pub fn names_languages(path: &Path) -> bool {
     json::is_annotations(path)
 }

@@ -49,7 +49,6 @@ pub const MQM: &[Severity] = &[Severity::Critical, Severity::Major, Severity::Mi
 pub const ESA: &[Severity] = &[Severity::Major, Severity::Minor];
 
 /// The form of an answer about these texts, with at most this many errors in a block.
-#[must_use]
 pub fn form(blocks: &[Severity], max_errors: usize, source: &str, target: &str) -> ResponseFormat {
     let block = |(idx, severity): (usize, &Severity)| {
         let lead = if idx == 0 { "" } else { "\n" };

@@ -22,7 +22,6 @@ impl Scoring {
                                        quality score's distribution";
 
     /// True if the score comes from the quality score.
-    #[must_use]
     pub fn by_quality(self) -> bool {
         self != Self::Errors
     }
@@ -40,7 +39,6 @@ impl Scoring {
     }
 
     /// The calls of one question; an answer that cannot be used has no distribution to score.
-    #[must_use]
     pub fn calls(self) -> Calls {
         Calls::up_to(if self == Self::ExpectedQuality { 2 } else { 1 })
     }

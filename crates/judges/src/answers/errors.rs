@@ -65,7 +65,6 @@ pub struct ShownShot<'a> {
 
 impl AnswerFormat {
     /// The files that the layout needs, shots apart.
-    #[must_use]
     pub fn files(self) -> Vec<File> {
         let mut files = if self.is_strict { vec![SCHEMA_STRICT] } else { vec![SCHEMA_PAPER, FORM_PAPER] };
         files.extend(self.quality.then_some(QUALITY_LEVELS));
@@ -73,7 +72,6 @@ impl AnswerFormat {
     }
 
     /// The layout's own shots.
-    #[must_use]
     pub fn shots_file(self) -> File {
         if self.is_strict { SHOTS_STRICT } else { SHOTS_PAPER }
     }
@@ -125,7 +123,6 @@ impl AnswerFormat {
     }
 
     /// The shots with their answers in this layout. They have no `quality_score`: the paper gives none.
-    #[must_use]
     pub fn shown(self, shots: &[Shot]) -> Vec<ShownShot<'_>> {
         shots.iter().map(|shot| ShownShot { shot, answer: self.written(&shot.errors) }).collect()
     }
@@ -134,7 +131,6 @@ impl AnswerFormat {
     ///
     /// # Panics
     /// Never: the errors are strings.
-    #[must_use]
     pub fn written(self, errors: &[ShotError]) -> String {
         let errors: Vec<Value> = errors.iter().map(|error| self.entry(error)).collect();
         let answer = json!({ "errors": errors });
@@ -186,7 +182,6 @@ impl AnswerFormat {
     }
 
     /// Treatment of errors that are named more than once.
-    #[must_use]
     pub fn repeats(self) -> Repeats {
         if self.is_strict { Repeats::Merged } else { Repeats::Charged }
     }
@@ -292,7 +287,6 @@ impl Answer {
     }
 
     /// The errors, not yet located and weighed, and the quality score.
-    #[must_use]
     pub fn into_parts(self) -> (Vec<ErrorSpan>, Option<f64>) {
         let to_error = |entry: ErrorEntry| {
             let category = typology::join(entry.error_category.name(), &entry.error_type);

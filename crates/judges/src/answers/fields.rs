@@ -91,7 +91,6 @@ pub struct ErrorList {
 
 impl Fields {
     /// The form of an answer about these texts.
-    #[must_use]
     pub fn form(&self, texts: &Texts) -> ResponseFormat {
         match &self.form {
             Form::Schema(schema) => {
@@ -114,7 +113,6 @@ impl Fields {
     }
 
     /// The name of the field with an error's span.
-    #[must_use]
     pub fn span_key(&self) -> &str {
         self.errors.as_ref().map_or("", |errors| &errors.span)
     }

@@ -41,7 +41,6 @@ pub const CLASSES: [&str; 5] = [
 
 impl Rating {
     /// The file with the schema of the answer.
-    #[must_use]
     pub fn schema(self) -> Option<File> {
         match self {
             Self::Score { schema } | Self::ReasonedScore { schema } => Some(schema),

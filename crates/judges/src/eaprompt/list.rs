@@ -109,7 +109,6 @@ fn entry(line: &str, severity: Severity) -> Option<ErrorSpan> {
 }
 
 /// The figure writes `Awkward Style` for style/awkward, and terminology without its type.
-#[must_use]
 pub fn category(name: &str) -> &str {
     if name.eq_ignore_ascii_case("awkward style") { "style/awkward" } else { name }
 }

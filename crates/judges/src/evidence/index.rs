@@ -195,13 +195,11 @@ impl Index {
     }
 
     /// The manifest of the folder.
-    #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
     /// The first eight digits of the hash of all passages, as in signatures.
-    #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.manifest.sha256[..8]
     }

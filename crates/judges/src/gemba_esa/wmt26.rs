@@ -56,7 +56,6 @@ impl Domain {
     }
 
     /// Notes on segments whose domains have no instructions.
-    #[must_use]
     pub fn notes(self, segments: &[Segment]) -> Vec<String> {
         if self != Self::OfSegment {
             return Vec::new();

@@ -84,7 +84,6 @@ impl Thresholds {
     }
 
     /// The threshold for a subtype in a segment's language pair, or the one for all subtypes.
-    #[must_use]
     pub fn for_subtype(&self, segment: &Segment, subtype: &str) -> Option<f64> {
         let pair = pair(segment);
         let of = |subtype: &str| self.threshold.iter().find(|t| t.pair == pair && t.subtype == subtype);
@@ -189,7 +188,6 @@ pub fn probability(options: &Options) -> Result<f64, setup::Error> {
 }
 
 /// The language pair of a segment as in files.
-#[must_use]
 pub fn pair(segment: &Segment) -> String {
     format!("{}-{}", segment.src_lang, segment.tgt_lang)
 }
@@ -204,7 +202,6 @@ pub fn pair(segment: &Segment) -> String {
 /// assert_eq!(percentile(&confidences, 50.0), Some(-2.5));
 /// assert_eq!(percentile(&[], 60.0), None);
 /// ```
-#[must_use]
 pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -116,13 +116,11 @@ struct Answer {
 }
 
 impl Annotation {
-    #[must_use]
     pub fn is_non_translation(&self) -> bool {
         typology::normalise(&self.category) == NON_TRANSLATION
     }
 
     /// An error that another method found, in M-MAD's two severities.
-    #[must_use]
     pub fn new(error: &ErrorSpan) -> Self {
         let is_non_translation = error.category == NON_TRANSLATION;
         let severity = match error.severity {
@@ -144,7 +142,6 @@ impl Annotation {
     }
 
     /// The error for a verdict; a non-translation spans the whole translation.
-    #[must_use]
     pub fn to_error(&self, segment: &Segment) -> ErrorSpan {
         let severity = match self.severity {
             Level::Major => Severity::Major,
@@ -240,7 +237,6 @@ fn last_object(text: &str) -> Option<Answer> {
 }
 
 /// The answer of a shot with all its annotations.
-#[must_use]
 pub fn answer_of(shot: &Shot) -> String {
     written(&shot_annotations(shot, &COUPLED, Preset::Paper), Preset::Paper)
 }

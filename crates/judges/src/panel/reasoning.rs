@@ -119,14 +119,12 @@ pub struct Thought {
 
 impl Thought {
     /// A sampling at its temperature and nucleus.
-    #[must_use]
     pub fn sampling(self, sampling: &Sampling) -> Sampling {
         Sampling { temperature: self.temperature, top_p: self.top_p, ..sampling.clone() }
     }
 }
 
 /// A chat whose reply is the answer after this reasoning.
-#[must_use]
 pub fn answering(chat: &Chat, effort: Effort, reasoning: &str) -> Chat {
     let thought = Some(Reasoning::Closed(reasoning.trim().to_owned()));
     Chat { thought, effort: Some(effort), ..chat.clone() }

@@ -41,7 +41,6 @@ pub struct RehearsedQuestion {
 /// method with one question a unit, and the fewest calls of a pipeline of agents. Where a form has no known
 /// shortest answer, free text above all, questions that depend on the answer are left out. Shortest answers
 /// are sought until `end`. No model is run.
-#[must_use]
 pub fn rehearse(
     judge: &Judge,
     panel: &Panel,
@@ -53,7 +52,6 @@ pub fn rehearse(
 
 /// The questions that judging a group asks in every case: those that do not depend on an answer. Shortest
 /// answers are sought until `end`. No model is run.
-#[must_use]
 pub fn rehearse_unanswered(
     judge: &Judge,
     panel: &Panel,
@@ -104,7 +102,6 @@ fn is_over(end: Option<Instant>) -> bool {
 
 impl Rehearsal {
     /// A stand-in with a function for the shortest answers of forms.
-    #[must_use]
     pub fn with(
         shortest: impl Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync + 'static,
     ) -> Self {
@@ -175,7 +172,6 @@ impl From<Call> for RehearsedQuestion {
 
 impl RehearsedQuestion {
     /// The texts that are scored, where no answer is generated.
-    #[must_use]
     pub fn given(&self) -> &[String] {
         match &self.form {
             ResponseFormat::Choice(texts) if self.max_tokens == 0 => texts,

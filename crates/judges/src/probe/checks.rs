@@ -31,7 +31,6 @@ static HAN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\p{Han}+").expect("the expression is written here"));
 
 /// The errors found without a model, in the order of the text.
-#[must_use]
 pub fn errors(segment: &Segment) -> Vec<ErrorSpan> {
     let mut errors = left_as_they_are(segment);
     errors.extend(repeated(segment));

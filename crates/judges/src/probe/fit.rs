@@ -256,7 +256,6 @@ impl Fit {
 
     /// The models that a fit comes with the program for, by their cards' names; the first is the default
     /// model.
-    #[must_use]
     pub fn models() -> Vec<&'static str> {
         BUILT_IN.iter().map(|(model, _)| *model).collect()
     }
@@ -326,13 +325,11 @@ impl Fit {
     }
 
     /// The first digits of the file's sha256.
-    #[must_use]
     pub fn hash(&self) -> &str {
         &self.applied.hash
     }
 
     /// The three maps.
-    #[must_use]
     pub fn probe(&self) -> &LinearProbe {
         &self.applied.probe
     }
@@ -358,13 +355,11 @@ impl Fit {
     }
 
     /// The texts that it was trained on.
-    #[must_use]
     pub fn trained_on(&self) -> TrainedOn {
         TrainedOn::new(format!("the fit {}", self.hash()), self.made.sources.clone())
     }
 
     /// The data that it was fitted on, as its file has them.
-    #[must_use]
     pub fn scope(&self) -> Scope {
         let longest = |map: &QuantileMap| {
             map.lengths.last().map_or(usize::MAX, |longest| (LONGER * longest.source_bytes).ceil() as usize)
@@ -391,14 +386,12 @@ impl Fit {
     }
 
     /// The penalty that raters would give, as expected by the regression. Unit: MQM points, at most 0.
-    #[must_use]
     pub fn score(&self, seen: &Readout, pair: &str) -> f64 {
         let weighed = seen.facts.weighed(&self.score.facts);
         (self.calibration(pair).bias + weighed + seen.mean()).min(0.0)
     }
 
     /// The chances of each token to be marked, and marked as major.
-    #[must_use]
     pub fn chances(&self, seen: &Readout) -> Vec<[f64; 2]> {
         let chance = |chance: &Chance, value: f64| (chance.bias + value).clamp(0.0, 1.0);
         let of = |values: &[f64; 3]| [chance(&self.any, values[0]), chance(&self.major, values[1])];
@@ -406,14 +399,12 @@ impl Fit {
     }
 
     /// The least chance of a major error at which an error is major.
-    #[must_use]
     pub fn major_from(&self, pair: &str) -> f64 {
         self.major_from.get(pair).copied().unwrap_or(self.major_from[ANY_PAIR])
     }
 
     /// The penalty that raters gave to translations of this rank, among those of sources of a similar number
     /// of bytes. Unit: MQM points, at least 0.
-    #[must_use]
     pub fn budget(&self, score: f64, source: &str, pair: &str) -> f64 {
         let of = |length: &Length| [length.source_bytes.max(1.0).ln(), length.penalty(score)];
         let lengths: Vec<[f64; 2]> = self.calibration(pair).lengths.iter().map(of).collect();
@@ -423,7 +414,6 @@ impl Fit {
 
     /// Scores between which raters' scores of nine in ten translations of this score lie; `None` for a pair
     /// that the fit has no ratings of. Unit: MQM points, at most 0, lower first.
-    #[must_use]
     pub fn interval(&self, score: f64, pair: &str) -> Option<[f64; 2]> {
         let (below, above, way) = between(&self.calibrations.get(pair)?.bands, score)?;
         let [low, high] = [1, 2].map(|end| below[end] + (above[end] - below[end]) * way);

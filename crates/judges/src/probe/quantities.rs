@@ -57,7 +57,6 @@ pub struct Lacking {
 
 /// The quantities of a source that its translation lacks, and those of the translation that the source lacks.
 /// Languages are two-letter codes; for languages that are not in the table only digits are compared.
-#[must_use]
 pub fn lacking([source, source_lang]: [&str; 2], [target, target_lang]: [&str; 2]) -> [Lacking; 2] {
     let (source, target) = (Quantities::new(source, source_lang), Quantities::new(target, target_lang));
     // Number words of a language that is not in the table are not recognised.

@@ -122,13 +122,11 @@ impl Evaluation {
     }
 
     /// The error spans, neutral and located; one without a target segment is in the source.
-    #[must_use]
     pub fn errors(self, (source, target): (&str, &str), repeats: Repeats) -> Vec<ErrorSpan> {
         errors(self.error_spans, (source, target), repeats)
     }
 
     /// True if the agent names missing knowledge, or has less confidence than Figure 17 requires.
-    #[must_use]
     pub fn is_unsure(&self) -> bool {
         !self.suspected_knowledge_gaps.is_empty() || self.confidence < SURE
     }
@@ -147,7 +145,6 @@ pub fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
 }
 
 /// Failed parts as errors, neutral and located; one without a target segment is in the source.
-#[must_use]
 pub fn errors(failed: Vec<Failed>, (source, target): (&str, &str), repeats: Repeats) -> Vec<ErrorSpan> {
     let to_error = |failed: Failed| {
         let in_source = failed.target_segment.is_empty() && !failed.source_segment.is_empty();
@@ -367,7 +364,6 @@ pub fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64, Err
 }
 
 /// The error with the name of the agent whose answer caused it.
-#[must_use]
 pub fn within(agent: &str, error: Error) -> Error {
     match error {
         Error::Unparsable(reason) => Error::Unparsable(format!("{agent}: {reason}")),

@@ -60,25 +60,21 @@ pub struct CompareRequest {
 pub type Arguments = BTreeMap<String, String>;
 
 /// A model's text after its thoughts.
-#[must_use]
 pub fn answer(text: &str) -> &str {
     text.rsplit_once("</think>").map_or(text, |(_, answer)| answer)
 }
 
 /// True if a text ends inside its tool call.
-#[must_use]
 pub fn is_open(text: &str) -> bool {
     text.rfind(CALL_START).is_some_and(|at| !text[at..].contains(CALL_END))
 }
 
 /// A text that was stopped inside its tool call, with the call closed.
-#[must_use]
 pub fn closed(text: &str) -> String {
     if is_open(text) { format!("{}\n{CALL_END}", text.trim_end()) } else { text.to_owned() }
 }
 
 /// The name and the arguments of the first tool call in a text.
-#[must_use]
 pub fn first_call(text: &str) -> Option<(String, Arguments)> {
     let found = CALL.captures(text)?;
     let arguments = ARGUMENT.captures_iter(found.get(2)?.as_str());

@@ -40,7 +40,6 @@ pub fn read(answer: &str) -> Result<Vec<JsonEntry>, Error> {
 }
 
 /// Entries as the examples print them: with points, a line each; else in blocks of severity.
-#[must_use]
 pub fn printed(entries: &[JsonEntry], layout: EntryFormat) -> String {
     let mut lines = vec!["MQM annotations:".to_owned()];
     match layout {

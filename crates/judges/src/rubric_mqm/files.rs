@@ -36,7 +36,6 @@ pub struct Files {
 
 impl Files {
     /// The files with the words of the paper's tables.
-    #[must_use]
     pub fn of(scenario: Scenario, preset: Preset) -> Self {
         Self {
             system: file!("system.j2"),

@@ -79,12 +79,10 @@ impl Questions {
         Ok(questions)
     }
 
-    #[must_use]
     pub fn prompts(&self) -> &Prompts {
         &self.templates.prompts
     }
 
-    #[must_use]
     pub fn shows_reference(&self) -> bool {
         self.shows_reference
     }
@@ -127,7 +125,6 @@ impl Questions {
 
 impl Example {
     /// Its texts, without a reference.
-    #[must_use]
     pub fn texts(&self) -> Texts<'_> {
         let Self { source_lang, source, target_lang, target, .. } = self;
         Texts { source_lang, source, target_lang, target, reference: None }

@@ -42,7 +42,6 @@ macro_rules! options {
             ///
             /// # Panics
             /// When these are the options of another method.
-            #[must_use]
             pub fn read(options: &$crate::setup::GivenOptions) -> Self {
                 Self {
                     $($field: options.value($name, |text| -> Option<$kind> {
@@ -110,7 +109,6 @@ impl Reference {
         "show the reference translation; auto: when every segment of the input has one";
 
     /// True if the reference-based variant is in force.
-    #[must_use]
     pub fn is_shown(self, settings: &Settings) -> bool {
         self == Self::On || self == Self::Auto && settings.has_references
     }
@@ -189,7 +187,6 @@ impl GivenOptions {
     ///
     /// # Panics
     /// When the method does not have the option.
-    #[must_use]
     pub fn in_force(&self, choice: &OptionSpec, settings: &Settings) -> String {
         let text = self.text(choice.name);
         if choice.name == Reference::NAME {

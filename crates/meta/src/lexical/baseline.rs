@@ -87,7 +87,6 @@ impl Baseline {
     /// assert_eq!(signature("bleu:zh"), "nrefs:1|case:mixed|eff:no|tok:zh|smooth:exp");
     /// assert_eq!(signature("chrf++"), "nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no");
     /// ```
-    #[must_use]
     pub fn signature(self) -> String {
         match self {
             Self::Bleu(tokenizer) => {

@@ -61,7 +61,6 @@ pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFil
 
 /// True if a file is JSONL of `MetricX`, whose `prediction` is negated when it is read, since lower is
 /// better.
-#[must_use]
 pub fn is_metricx(path: &Path) -> bool {
     let Ok(file) = std::fs::File::open(path) else { return false };
     let mut lines = std::io::BufReader::new(file).lines().map_while(Result::ok);

@@ -85,7 +85,6 @@ impl JudgePair {
     }
 
     /// The share of pairs of systems in the same order; `None` where there is no pair.
-    #[must_use]
     pub fn same_order(&self) -> Option<f64> {
         let agreement = self.found.systems.agreement;
         (agreement.pairs > 0).then(|| agreement.agree as f64 / agreement.pairs as f64)

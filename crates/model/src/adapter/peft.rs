@@ -38,7 +38,6 @@ const UNDERSTOOD: &str = "\
 const STARTS: &[&str] = &["gaussian", "eva", "orthogonal"];
 
 /// Returns true if a folder looks like an adapter.
-#[must_use]
 pub fn is_adapter(dir: &Path) -> bool {
     dir.join(CONFIG_FILE).is_file()
 }

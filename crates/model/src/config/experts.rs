@@ -78,7 +78,6 @@ pub enum Scoring {
 
 impl Routing {
     /// One group, no bias, no scale.
-    #[must_use]
     pub fn softmax(top_k: usize, is_normalised: bool) -> Self {
         let normalised = is_normalised.then_some(0.0);
         let scoring = Scoring::Softmax;
@@ -107,13 +106,11 @@ impl Experts {
 
 impl Config {
     /// The experts of a layer; `None` where its feed-forward half is dense.
-    #[must_use]
     pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
         self.experts.as_ref().filter(|experts| experts.layers.get(layer) == Some(&true))
     }
 
     /// Columns of the dense feed-forward halves; 0 where every layer has experts.
-    #[must_use]
     pub fn dense_width(&self) -> usize {
         let is_dense =
             (0..self.n_layers).any(|layer| self.experts_of(layer).is_none_or(|experts| experts.beside_dense));

@@ -62,7 +62,6 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// All files of the model that a file belongs to, by name alone, whether or not they exist.
-#[must_use]
 pub fn siblings(path: &Path) -> Vec<PathBuf> {
     let Some(name) = Name::of(path) else { return vec![path.into()] };
     (1..=name.n_parts).map(|part| path.with_file_name(name.other(part))).collect()
@@ -74,7 +73,6 @@ fn first(path: &Path) -> PathBuf {
 }
 
 /// A model's name by that of one of its files: without the ending, and without the number of a part.
-#[must_use]
 pub fn stem(path: &Path) -> Option<String> {
     let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Name::of(path).map(|name| name.stem.to_owned()).or_else(stem)
@@ -82,7 +80,6 @@ pub fn stem(path: &Path) -> Option<String> {
 
 /// A part's name within its model, whatever the model's name: `00002-of-00003.gguf`; `None` for a file that
 /// is not a part.
-#[must_use]
 pub fn number(path: &Path) -> Option<String> {
     Name::of(path).map(|name| Name { stem: "", ..name }.other(name.part)[1..].to_owned())
 }
@@ -99,7 +96,6 @@ pub fn models(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// The models among listed files, in any folders.
-#[must_use]
 pub fn model_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut models: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for path in paths {

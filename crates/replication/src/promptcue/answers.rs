@@ -79,7 +79,6 @@ static QUOTED: LazyLock<Regex> =
 
 /// The entries of an answer, in their order: `"span" - category - 73` on a scale, or `category - "span"`
 /// under a heading with the severity.
-#[must_use]
 pub fn entries(review: &str, scaled: bool) -> Vec<AnswerEntry> {
     if scaled { review.lines().filter_map(scaled_entry).collect() } else { labelled_entries(review) }
 }
@@ -123,7 +122,6 @@ fn labelled_entries(review: &str) -> Vec<AnswerEntry> {
 /// assert_eq!((found.category.as_str(), found.severity.as_str()), ("mistranslation", "major"));
 /// assert_eq!(find("\"elsewhere\" - grammar - 3", "the lab", Some(52)).category, "none");
 /// ```
-#[must_use]
 pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> SpanLabels {
     let marked = marked.trim();
     let about_it = |entry: &&AnswerEntry| {
@@ -145,7 +143,6 @@ pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> SpanLabels {
 }
 
 /// The points of the first entry about the marked span.
-#[must_use]
 pub fn points(review: &str, marked: &str) -> Option<u32> {
     let marked = marked.trim();
     let all = entries(review, true);

@@ -35,7 +35,6 @@ pub struct Built {
 
 impl Set {
     /// The cues of each label (GEN) or of the whole set in the paper: Table 7.
-    #[must_use]
     pub fn size(self) -> usize {
         if self == Self::Gen { 100 } else { 1000 }
     }

@@ -43,7 +43,6 @@ static POINTS: LazyLock<Regex> =
 /// assert_eq!(score(review, Pooling::Mean), -60.0);
 /// assert_eq!(score("no error", Pooling::Mean), 0.0);
 /// ```
-#[must_use]
 pub fn score(review: &str, pooling: Pooling) -> f64 {
     let points: Vec<f64> =
         POINTS.captures_iter(review).filter_map(|found| found[1].parse().ok()).filter(|p| *p > 0.0).collect();
@@ -59,7 +58,6 @@ pub fn score(review: &str, pooling: Pooling) -> f64 {
 /// them; the last one is the human score that the others are compared with.
 ///
 /// Direction: higher is better.
-#[must_use]
 pub fn columns(rows: &[Reviewed]) -> [(&'static str, Vec<f64>); 5] {
     // Not -0, which would print.
     let of = |score: &dyn Fn(&Reviewed) -> f64| rows.iter().map(|row| 0.0 + score(row)).collect();

@@ -66,7 +66,6 @@ impl Agreement {
     /// where no cue has it.
     ///
     /// Source: RUBRIC-MQM, Figure 2, of no-error.
-    #[must_use]
     pub fn predicted_for(&self, gold: &str) -> Vec<(&str, f64)> {
         let Some(counts) = self.confusion.get(gold) else { return Vec::new() };
         let n = counts.values().sum::<usize>() as f64;
@@ -270,7 +269,6 @@ fn collapsed(gold: &[String], predicted: &[String]) -> Vec<String> {
 /// assert_eq!(found.accuracy, 0.5);
 /// assert!((found.macro_f1 - (2.0 / 3.0 + 0.5) / 3.0).abs() < 1e-15);
 /// ```
-#[must_use]
 pub fn agreement(gold: &[String], predicted: &[String], shown: &[String]) -> Agreement {
     let classes: BTreeSet<&String> = gold.iter().chain(predicted).collect();
     let count = |labels: &[String], class: &String| labels.iter().filter(|label| *label == class).count();

@@ -19,7 +19,6 @@ use crate::{
 };
 
 /// Corrupted versions of the translations that are fitted on, and of a quarter as many of those held out.
-#[must_use]
 pub fn corrupted(split: &Split, most: usize, seed: u64) -> [Vec<Corrupted<'_>>; 2] {
     let of = |documents, most| corruption::versions(documents, most, seed);
     [of(&split.train, most), of(&split.held_out, most.div_ceil(4))]

@@ -52,22 +52,18 @@ impl TestsetFiles {
     }
 
     /// Path of the file that names the documents of the segments.
-    #[must_use]
     pub fn docs(&self) -> PathBuf {
         self.dir.join("documents").join(format!("{}.docs", self.lp))
     }
 
-    #[must_use]
     pub fn source(&self) -> PathBuf {
         self.text("sources", &self.lp)
     }
 
-    #[must_use]
     pub fn reference(&self, name: &str) -> PathBuf {
         self.text("references", &format!("{}.{name}", self.lp))
     }
 
-    #[must_use]
     pub fn output(&self, system: &str) -> PathBuf {
         self.text("system-outputs", &format!("{}/{system}", self.lp))
     }
@@ -101,13 +97,11 @@ impl TestsetFiles {
     }
 
     /// The file of the raters' scores of a level, `seg` or `sys`.
-    #[must_use]
     pub fn human_scores(&self, gold: &str, level: &str) -> PathBuf {
         self.dir.join("human-scores").join(format!("{}.{gold}.{level}.score", self.lp))
     }
 
     /// The names of the raters' scores; none where there is no such folder.
-    #[must_use]
     pub fn human_names(&self) -> BTreeSet<String> {
         let prefix = format!("{}.", self.lp);
         let files = names(&self.dir.join("human-scores")).unwrap_or_default();
@@ -159,7 +153,6 @@ impl TestsetFiles {
     }
 
     /// The file of a metric's scores of a level, `seg` or `sys`.
-    #[must_use]
     pub fn metric_scores(&self, MetricName { name, reference }: &MetricName, level: &str) -> PathBuf {
         let folder = self.dir.join("metric-scores").join(&self.lp);
         folder.join(format!("{name}-{reference}.{level}.score"))
@@ -249,7 +242,6 @@ pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String
 }
 
 /// The language pairs of a folder, as its files spell them, sorted; none where it is no test set.
-#[must_use]
 pub fn pairs(dir: &Path) -> Vec<String> {
     let files = names(&dir.join("documents")).unwrap_or_default();
     files.iter().filter_map(|file| file.strip_suffix(".docs").map(str::to_owned)).collect()

@@ -40,7 +40,6 @@ pub struct Ment {
 }
 
 /// The language pairs of a folder with MENT; none in another folder.
-#[must_use]
 pub fn pairs(dir: &Path) -> BTreeSet<String> {
     let mut pairs = BTreeSet::new();
     if dir.join(FILE).is_file() {

@@ -87,7 +87,6 @@ impl<'a> Wanted<'a> {
 }
 
 /// Returns true if a pair is the selected one, with codes that may leave out script and region.
-#[must_use]
 pub fn is_meant(pair: &Pair, chosen: (&Lang, &Lang)) -> bool {
     agree(&pair.0, chosen.0) && agree(&pair.1, chosen.1)
 }
