@@ -16,7 +16,7 @@
 //! - A segment whose source and translation are both empty has no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict,
     method::Output,
     scale::{Scale, Unit},
     setup::{self, GivenOptions, ReferenceOption, Settings},
@@ -71,15 +71,12 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 
 impl Protocol for Comet {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.estimate(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.estimate(panel, segment))
     }
 }
 
 impl Comet {
     fn estimate(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let reference = match (&segment.reference, self.shows_reference) {
             (None, true) => return Err(Error::no_reference()),
             (reference, shown) => reference.as_deref().filter(|_| shown),

@@ -43,9 +43,9 @@ use serde_json::{Value, json};
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::form_about,
-    confidence, in_parallel,
+    confidence,
     method::Calls,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     scale::Scale,
     setup::{self, Preset, Reference, Settings, options},
@@ -62,15 +62,14 @@ pub mod examples;
 
 pub mod list;
 
-const QUESTION: File = File { name: "eaprompt/question.j2", text: include_str!("eaprompt/question.j2") };
-const ANSWER: File = File { name: "eaprompt/answer.j2", text: include_str!("eaprompt/answer.j2") };
+const QUESTION: File = file!("eaprompt/question.j2");
+const ANSWER: File = file!("eaprompt/answer.j2");
 /// The question of stage 2.
-pub const COUNT: File = File { name: "eaprompt/count.j2", text: include_str!("eaprompt/count.j2") };
-const SCHEMA: File = File { name: "eaprompt/schema.json", text: include_str!("eaprompt/schema.json") };
+pub const COUNT: File = file!("eaprompt/count.j2");
+const SCHEMA: File = file!("eaprompt/schema.json");
 /// The example printed in M-MAD.
-pub const SHOTS: File = File { name: "eaprompt/shots.jsonl", text: include_str!("eaprompt/shots.jsonl") };
-const SHOTS_STRICT: File =
-    File { name: "eaprompt/shots.strict.jsonl", text: include_str!("eaprompt/shots.strict.jsonl") };
+pub const SHOTS: File = file!("eaprompt/shots.jsonl");
+const SHOTS_STRICT: File = file!("eaprompt/shots.strict.jsonl");
 
 /// Answer tokens of the errors and of the counts.
 const ERRORS_BUDGET: usize = 768;
@@ -158,7 +157,7 @@ pub struct Texts<'a> {
 
 impl Protocol for EaPrompt {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
@@ -229,9 +228,6 @@ impl EaPrompt {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let (answer, named) = self.identify(panel, segment)?;
         let errors = match (self.counting, self.preset) {
             (Counting::Prompted, _) => counted(&named, self.count(panel, &answer)?),

@@ -46,7 +46,7 @@ use super::{
     },
     in_parallel,
     method::Calls,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
@@ -64,7 +64,7 @@ mod omissions;
 
 use focus::{Document, Focus};
 
-const PROMPT: File = File { name: "fsp/fsp.j2", text: include_str!("fsp/fsp.j2") };
+const PROMPT: File = file!("fsp/fsp.j2");
 
 /// Answer tokens of one question.
 const BUDGET: usize = 1024;

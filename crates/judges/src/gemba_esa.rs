@@ -48,11 +48,11 @@ use super::{
         blocks,
         rating::{self, Rating},
     },
-    confidence, expected, in_parallel,
+    confidence, expected,
     method::Calls,
     pair::{Pair, PromptPair},
     panel::reasoning::Thought,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, GivenOptions, Preset, Reference, Settings, SharedOptions, options},
     shots::{self, Shot},
@@ -67,11 +67,11 @@ pub mod wmt26;
 
 use wmt26::{Domain, Shown};
 
-const SYSTEM: File = File { name: "gemba_esa/system.j2", text: include_str!("gemba_esa/system.j2") };
-const SPANS: File = File { name: "gemba_esa/spans.j2", text: include_str!("gemba_esa/spans.j2") };
-const ANSWER: File = File { name: "gemba_esa/answer.j2", text: include_str!("gemba_esa/answer.j2") };
-const SCORE: File = File { name: "gemba_esa/score.j2", text: include_str!("gemba_esa/score.j2") };
-const SHOTS: File = File { name: "gemba_esa/shots.jsonl", text: include_str!("gemba_esa/shots.jsonl") };
+const SYSTEM: File = file!("gemba_esa/system.j2");
+const SPANS: File = file!("gemba_esa/spans.j2");
+const ANSWER: File = file!("gemba_esa/answer.j2");
+const SCORE: File = file!("gemba_esa/score.j2");
+const SHOTS: File = file!("gemba_esa/shots.jsonl");
 
 /// Answer tokens of the spans and of the score in `strict`.
 const SPANS_BUDGET: usize = 768;
@@ -177,15 +177,11 @@ pub struct Questions {
 
 impl Protocol for GembaEsa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| {
-            if segment.is_blank() {
-                return Err(Error::nothing_to_judge());
-            }
-            let panel = panel.about(idx);
-            let (answer, errors) = self.spans(&panel, segment)?;
-            let chat = self.thought(&panel, SCORE_STAGE, self.questions.score(segment, &answer)?)?;
-            let raw = self.score(&panel, &chat)?;
-            let mean = || expected::percent(&panel, Role::Annotator, EXPECT, &chat, "");
+        panel.each_segment(group, |panel, segment| {
+            let (answer, errors) = self.spans(panel, segment)?;
+            let chat = self.thought(panel, SCORE_STAGE, self.questions.score(segment, &answer)?)?;
+            let raw = self.score(panel, &chat)?;
+            let mean = || expected::percent(panel, Role::Annotator, EXPECT, &chat, "");
             let score = if self.expected { mean()? } else { raw };
             let (source, target) = (&segment.source, &segment.hypothesis);
             let (errors, _) = mqm::assess(errors, source, target, Repeats::Merged, self.weights);

@@ -49,17 +49,17 @@ use super::{
     },
     declaration::{Answers, Declaration, Layout, SingleQuestion},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, GivenOptions, Granularity, Preset, Settings, options},
 };
 
-const SYSTEM: File = File { name: "gemba_mqm/system.j2", text: include_str!("gemba_mqm/system.j2") };
-const TEXT: File = File { name: "gemba_mqm/text.j2", text: include_str!("gemba_mqm/text.j2") };
-const ANSWER: File = File { name: "gemba_mqm/answer.j2", text: include_str!("gemba_mqm/answer.j2") };
-const ZERO_SHOT: File = File { name: "gemba_mqm/zero_shot.j2", text: include_str!("gemba_mqm/zero_shot.j2") };
-const SHOTS: File = File { name: "gemba_mqm/shots.jsonl", text: include_str!("gemba_mqm/shots.jsonl") };
-const JSON: File = File { name: "gemba_mqm/json.j2", text: include_str!("gemba_mqm/json.j2") };
+const SYSTEM: File = file!("gemba_mqm/system.j2");
+const TEXT: File = file!("gemba_mqm/text.j2");
+const ANSWER: File = file!("gemba_mqm/answer.j2");
+const ZERO_SHOT: File = file!("gemba_mqm/zero_shot.j2");
+const SHOTS: File = file!("gemba_mqm/shots.jsonl");
+const JSON: File = file!("gemba_mqm/json.j2");
 
 /// The stages of its calls.
 pub const ANNOTATE: Stage = Stage::new("annotate");

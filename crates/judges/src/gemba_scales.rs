@@ -25,16 +25,14 @@ use super::{
     answers::{chances::EXPECT, rating::Rating},
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::{Scale, Unit},
     setup::{self, GivenOptions, ReferenceOption, ScoreOption, Settings},
 };
 
-const SQM_PROMPT: File = File { name: "gemba_scales/sqm.j2", text: include_str!("gemba_scales/sqm.j2") };
-const STARS_PROMPT: File =
-    File { name: "gemba_scales/stars.j2", text: include_str!("gemba_scales/stars.j2") };
-const CLASSES_PROMPT: File =
-    File { name: "gemba_scales/classes.j2", text: include_str!("gemba_scales/classes.j2") };
+const SQM_PROMPT: File = file!("gemba_scales/sqm.j2");
+const STARS_PROMPT: File = file!("gemba_scales/stars.j2");
+const CLASSES_PROMPT: File = file!("gemba_scales/classes.j2");
 
 /// The stage of the rating.
 const ASSESS: Stage = Stage::new("assess");

@@ -28,7 +28,7 @@ use super::{
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     pair::Texts,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, Granularity, Preset, Settings},
 };
@@ -36,7 +36,7 @@ use crate::{mqm::ErrorSpan, segment::Segment};
 
 pub mod taught;
 
-const PROMPT: File = File { name: "gmft/gmft.j2", text: include_str!("gmft/gmft.j2") };
+const PROMPT: File = file!("gmft/gmft.j2");
 
 /// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");

@@ -34,7 +34,7 @@ use super::{
     },
     declaration::{Answers, Declaration, Layout, SingleQuestion},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, GivenOptions, Granularity, Preset, Settings, options},
     shots::Shot,
@@ -45,7 +45,7 @@ mod examples;
 
 use examples::{Choice, Documents};
 
-const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gmicl.j2") };
+const PROMPT: File = file!("gmicl/gmicl.j2");
 
 /// The five of GMICL-5.
 const N_EXAMPLES: usize = 5;

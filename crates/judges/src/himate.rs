@@ -67,7 +67,7 @@ use super::{
     in_parallel,
     method::Calls,
     pair::Pair,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, Preset, Settings, options},
     shots::{self, Shot},
@@ -106,10 +106,9 @@ pub mod stages {
     pub const LOCATE: Stage = Stage::new("locate");
 }
 
-const SHOTS: File = File { name: "himate/shots.jsonl", text: include_str!("himate/shots.jsonl") };
-const COMPARISON: File =
-    File { name: "himate/comparison.json", text: include_str!("himate/comparison.json") };
-const INFORMATION: File = File { name: "himate/information.j2", text: include_str!("himate/information.j2") };
+const SHOTS: File = file!("himate/shots.jsonl");
+const COMPARISON: File = file!("himate/comparison.json");
+const INFORMATION: File = file!("himate/information.j2");
 /// Metadata shown by `tribunal methods show himate`.
 pub const METHOD: Method = Method {
     name: "himate",
@@ -210,7 +209,7 @@ struct Task<'a> {
 
 impl Protocol for HiMate {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
     /// Language pairs without examples.
@@ -294,9 +293,6 @@ impl HiMate {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let errors = if self.stages == Stages::Single {
             self.evaluate_alone(panel, segment)?
         } else {

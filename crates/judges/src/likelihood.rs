@@ -29,7 +29,7 @@ use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Step, Verdict, in_parallel,
     method::{Calls, Output},
     on_empty,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::{Scale, Unit},
     setup::{self, Granularity, Preset, Settings, options},
 };
@@ -38,8 +38,7 @@ use crate::{
     segment::Segment,
 };
 
-const PROMPT: File =
-    File { name: "likelihood/likelihood.j2", text: include_str!("likelihood/likelihood.j2") };
+const PROMPT: File = file!("likelihood/likelihood.j2");
 
 /// Length in tokens from which no text is as improbable as chance under a working model.
 const LONG: usize = 8;

@@ -64,7 +64,7 @@ use super::{
     in_parallel,
     method::Calls,
     pair::Pair,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, GivenOptions, Preset, Settings, options},
     shots::Shot,
@@ -83,11 +83,10 @@ pub mod annotation;
 
 pub mod debate;
 
-const SYSTEM: File = File { name: "m_mad/system.j2", text: include_str!("m_mad/system.j2") };
-const QUERY: File = File { name: "m_mad/query.j2", text: include_str!("m_mad/query.j2") };
-const JUDGE_SYSTEM: File =
-    File { name: "m_mad/judge_system.j2", text: include_str!("m_mad/judge_system.j2") };
-const JUDGE: File = File { name: "m_mad/judge.j2", text: include_str!("m_mad/judge.j2") };
+const SYSTEM: File = file!("m_mad/system.j2");
+const QUERY: File = file!("m_mad/query.j2");
+const JUDGE_SYSTEM: File = file!("m_mad/judge_system.j2");
+const JUDGE: File = file!("m_mad/judge.j2");
 
 /// Answer tokens of an annotator and of the final judge.
 const ANNOTATION_BUDGET: usize = 1000;
@@ -206,7 +205,7 @@ enum Viewpoints {
 
 impl Protocol for MMad {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
@@ -269,9 +268,6 @@ impl MMad {
 
     /// The three stages.
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let viewpoints = match &self.start {
             Start::Gemba(gemba) => {
                 let annotations = start::from_gemba(gemba, panel, segment)?;

@@ -27,7 +27,7 @@ use super::{
     pair::Texts,
     pairwise::{Order, both_orders},
     panel::Retry,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     scale::Scale,
     setup::{self, Preset, Settings},
@@ -38,8 +38,8 @@ use crate::{
     segment::Segment,
 };
 
-const CORRECTION: File = File { name: "mqm_ape/correct.j2", text: include_str!("mqm_ape/correct.j2") };
-const COMPARISON: File = File { name: "mqm_ape/compare.j2", text: include_str!("mqm_ape/compare.j2") };
+const CORRECTION: File = file!("mqm_ape/correct.j2");
+const COMPARISON: File = file!("mqm_ape/compare.j2");
 
 /// The stages of its calls, after that of GEMBA-MQM.
 pub const CORRECT: Stage = Stage::new("correct");

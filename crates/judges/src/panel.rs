@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
-    Error,
+    Error, Verdict,
     method::{Role, Step},
     reading,
 };
@@ -16,6 +16,7 @@ use crate::{
         ResponseFormat, Sampling, Scored,
     },
     parallel,
+    segment::Segment,
 };
 
 pub mod reasoning;
@@ -430,6 +431,18 @@ impl Panel {
 
     fn note_call(&self, call: Call) {
         self.record.lock().push(call);
+    }
+
+    /// Verdicts of a judge that judges each segment apart, all at once. One whose source and translation are
+    /// both empty gets none.
+    pub fn each_segment(
+        &self,
+        group: &[Segment],
+        judge: impl Fn(&Self, &Segment) -> Result<Verdict, Error> + Sync,
+    ) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| {
+            if segment.is_blank() { Err(Error::nothing_to_judge()) } else { judge(&self.about(idx), segment) }
+        })
     }
 
     /// The calls since [`Panel::fresh`], by unit; calls about one unit stay in their order.

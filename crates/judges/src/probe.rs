@@ -21,10 +21,10 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Role, Stage, Verdict,
     method::{Calls, Output, SystemMeans},
     on_empty,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     scope::Scope,
     setup::{self, Preset, Settings, options},
@@ -49,7 +49,7 @@ pub use super::scope::language_pair as pair;
 
 use fit::{Fit, Readout};
 
-const PROMPT: File = File { name: "probe/probe.j2", text: include_str!("probe/probe.j2") };
+const PROMPT: File = file!("probe/probe.j2");
 
 /// The question that it asks.
 const READ: Stage = Stage::new("read");
@@ -101,7 +101,7 @@ pub struct Probe {
 
 impl Protocol for Probe {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.read(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.read(panel, segment))
     }
 
     fn notes(&self, segments: &[Segment]) -> Vec<String> {
@@ -158,9 +158,6 @@ impl Probe {
     }
 
     fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         if segment.hypothesis.trim().is_empty() {
             return Err(Error::Empty("the translation is empty".into()));
         }

@@ -21,6 +21,17 @@ pub struct File {
     pub text: &'static str,
 }
 
+/// A [`File`] of the judges' folder.
+macro_rules! file {
+    ($name:literal) => {
+        $crate::prompt::File {
+            name: $name,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/", $name)),
+        }
+    };
+}
+pub(crate) use file;
+
 /// A file with the text that is in force, its own or the one that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use super::{
     Error, Judge, Method, Model, NeededHead, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict,
     comet::CUT,
-    in_parallel,
     method::Output,
     on_empty,
     probe::{self, spans},
@@ -104,7 +103,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 
 impl Protocol for Qe {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.estimate(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.estimate(panel, segment))
     }
 
     fn notes(&self, segments: &[Segment]) -> Vec<String> {
@@ -122,9 +121,6 @@ impl Protocol for Qe {
 
 impl Qe {
     fn estimate(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let empty = |text: &str| Err(Error::Empty(format!("the {text} is empty")));
         match (segment.source.trim(), segment.hypothesis.trim()) {
             (_, "") => return empty("translation"),

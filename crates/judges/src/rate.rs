@@ -47,7 +47,7 @@ use self::{
 use super::{
     Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Verdict, in_parallel,
     method::Calls,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     scale::Scale,
     setup::{self, Preset, Settings, options},
@@ -64,10 +64,10 @@ pub mod memory;
 
 pub mod tools;
 
-const CORE: File = File { name: "rate/core.j2", text: include_str!("rate/core.j2") };
-const TASK: File = File { name: "rate/task.j2", text: include_str!("rate/task.j2") };
-const RESPONSE: File = File { name: "rate/response.j2", text: include_str!("rate/response.j2") };
-const TURN: File = File { name: "rate/turn.j2", text: include_str!("rate/turn.j2") };
+const CORE: File = file!("rate/core.j2");
+const TASK: File = file!("rate/task.j2");
+const RESPONSE: File = file!("rate/response.j2");
+const TURN: File = file!("rate/turn.j2");
 
 /// Answer tokens of one question to the core agent.
 pub const BUDGET: usize = 1024;

@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::{
     Error, Judge, Method, Panel, Preset, Protocol, Provenance, Verdict,
     method::Output,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading::strip,
     reward::{OUTPUTS, SCORE, SCORE_MEANING, SIGMOID, score_each},
     setup::{self, GivenOptions, ReferenceOption, Settings, options},
@@ -30,7 +30,7 @@ use crate::{
     segment::{Lang, Segment, numbered},
 };
 
-const PROMPT: File = File { name: "remedy/remedy.j2", text: include_str!("remedy/remedy.j2") };
+const PROMPT: File = file!("remedy/remedy.j2");
 
 /// Metadata shown by `tribunal methods show remedy`.
 pub const METHOD: Method = Method {

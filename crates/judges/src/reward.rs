@@ -5,15 +5,15 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict,
     method::Output,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::{Scale, Unit},
     setup::{self, GivenOptions, Settings, options},
 };
 use crate::{llm::Chat, segment::Segment};
 
-const PROMPT: File = File { name: "reward/reward.j2", text: include_str!("reward/reward.j2") };
+const PROMPT: File = file!("reward/reward.j2");
 
 /// The stage of its calls.
 pub(super) const SCORE: Stage = Stage::new("score");
@@ -98,11 +98,8 @@ pub(super) fn score_each(
     is_raw: bool,
     chat: impl Fn(&Segment) -> Result<Chat, Error> + Sync,
 ) -> Vec<Result<Verdict, Error>> {
-    in_parallel(group, |idx, segment| {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
-        let outputs = panel.about(idx).score(Role::Annotator, SCORE, &chat(segment)?)?;
+    panel.each_segment(group, |panel, segment| {
+        let outputs = panel.score(Role::Annotator, SCORE, &chat(segment)?)?;
         let raw = outputs.get(output.unwrap_or(1) - 1).filter(|_| output.is_some() || outputs.len() == 1);
         let raw = *raw.ok_or_else(|| Error::Failed(format!("the head has {} outputs", outputs.len())))?;
         let score = if is_raw { raw } else { 1.0 / (1.0 + (-raw).exp()) };

@@ -51,7 +51,7 @@
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::blocks::printed,
-    confidence, in_parallel,
+    confidence,
     method::Calls,
     reading,
     scale::{Scale, ScaleOf, Unit},
@@ -175,7 +175,7 @@ pub enum Cue {
 
 impl Protocol for RubricMqm {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
@@ -214,9 +214,6 @@ impl RubricMqm {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let texts = Texts::of(segment, self.questions.shows_reference())?;
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let answer = &reply.text;

@@ -15,7 +15,6 @@ use tribunal_judges::{
         examples::{self, Examples},
         list, weighed,
     },
-    in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading::strip,
@@ -82,7 +81,7 @@ pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup
 
 impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
@@ -125,9 +124,6 @@ impl Published {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let reply = self.ask(panel, IDENTIFY, &self.chat(segment)?)?;
         let answer = &reply.text;
         let mut named = match self.counting {

@@ -10,7 +10,6 @@ use tribunal_judges::{
     answers::blocks::printed,
     confidence,
     gemba_esa::{Edition, Options, Questions, SCORE_STAGE, SPANS_STAGE, check_options},
-    in_parallel,
     method::Calls,
     setup::{self, GivenOptions},
 };
@@ -57,15 +56,12 @@ pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup
 
 impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
 impl Published {
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let (answer, errors) = self.spans(panel, segment)?;
         let chat = self.questions.score(segment, &answer)?;
         let score = gemba_api::ask(panel, SCORE_STAGE, &chat, self.room(), |answer, _| number(answer))?;

@@ -65,7 +65,7 @@ struct LogEntry {
 
 impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
     /// Language pairs without prompts.
@@ -111,9 +111,6 @@ impl Published {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let Some(pair) = self.texts.of(segment) else {
             let folder = authors::folder_of(segment);
             return Err(Error::Failed(format!("the authors' files have no prompts for `{folder}`")));

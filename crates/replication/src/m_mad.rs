@@ -72,7 +72,7 @@ struct Side {
 
 impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
@@ -126,9 +126,6 @@ impl Published {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let annotations = in_parallel(&DIMENSIONS, |idx, _| self.annotate(panel, segment, idx));
         let annotations = annotations.into_iter().collect::<Result<Vec<_>, _>>()?;
         let errors = if self.has_debate {

@@ -10,7 +10,7 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Preset, Protocol, Provenance, Role, Settings, Verdict, confidence, in_parallel,
+    Error, Judge, Panel, Preset, Protocol, Provenance, Role, Settings, Verdict, confidence,
     prompt::File,
     rubric_mqm::{
         ANNOTATE, BUDGET, Cue, Options, RubricMqm, Scenario, Texts,
@@ -107,7 +107,7 @@ impl Classifier {
 
 impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
@@ -136,9 +136,6 @@ impl Published {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let texts = Texts::of(segment, self.shows_reference)?;
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let scenario = self.templates.scenario;

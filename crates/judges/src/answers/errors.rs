@@ -13,20 +13,18 @@ use crate::{
     llm::{Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, typology, weights::Weights},
     pair::Texts,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     shots::{Shot, ShotError},
 };
 
-const SCHEMA_PAPER: File = File { name: "answers/schema.paper.j2", text: include_str!("schema.paper.j2") };
-const FORM_PAPER: File = File { name: "answers/form.paper.j2", text: include_str!("form.paper.j2") };
+const SCHEMA_PAPER: File = file!("answers/schema.paper.j2");
+const FORM_PAPER: File = file!("answers/form.paper.j2");
 /// Shown and enforced.
-const SCHEMA_STRICT: File = File { name: "answers/schema.strict.j2", text: include_str!("schema.strict.j2") };
-const QUALITY_LEVELS: File =
-    File { name: "answers/quality_levels.j2", text: include_str!("quality_levels.j2") };
-const SHOTS_PAPER: File = File { name: "answers/shots.paper.jsonl", text: include_str!("shots.paper.jsonl") };
-const SHOTS_STRICT: File =
-    File { name: "answers/shots.strict.jsonl", text: include_str!("shots.strict.jsonl") };
+const SCHEMA_STRICT: File = file!("answers/schema.strict.j2");
+const QUALITY_LEVELS: File = file!("answers/quality_levels.j2");
+const SHOTS_PAPER: File = file!("answers/shots.paper.jsonl");
+const SHOTS_STRICT: File = file!("answers/shots.strict.jsonl");
 
 /// The fields of an answer and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,13 @@ use crate::{
     Error, Panel, Role,
     llm::{Chat, ResponseFormat},
     mqm::{ErrorSpan, Severity, Side},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     segment::Segment,
 };
 
 /// The question.
-pub const PROMPT: File = File { name: "fsp/omissions.j2", text: include_str!("omissions.j2") };
+pub const PROMPT: File = file!("fsp/omissions.j2");
 
 /// Maximum number of omissions of an answer.
 const MAX: usize = 50;

@@ -11,15 +11,14 @@ use crate::{
     llm::Chat,
     pair::Pair,
     panel::reasoning::Thought,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     segment::Segment,
 };
 
-const SPANS: File = File { name: "gemba_esa/wmt26/spans.j2", text: include_str!("wmt26/spans.j2") };
-const SCORE: File = File { name: "gemba_esa/wmt26/score.j2", text: include_str!("wmt26/score.j2") };
-const DOMAINS: File = File { name: "gemba_esa/wmt26/domains.j2", text: include_str!("wmt26/domains.j2") };
-const REFERENCE: File =
-    File { name: "gemba_esa/wmt26/reference.j2", text: include_str!("wmt26/reference.j2") };
+const SPANS: File = file!("gemba_esa/wmt26/spans.j2");
+const SCORE: File = file!("gemba_esa/wmt26/score.j2");
+const DOMAINS: File = file!("gemba_esa/wmt26/domains.j2");
+const REFERENCE: File = file!("gemba_esa/wmt26/reference.j2");
 
 /// The prompts' files.
 pub const FILES: [File; 5] = [SYSTEM, SPANS, SCORE, DOMAINS, REFERENCE];

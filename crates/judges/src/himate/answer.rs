@@ -13,17 +13,17 @@ use crate::{
     Error, Preset, confidence,
     llm::{Reply, ResponseFormat},
     mqm::{ErrorSpan, Severity},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     segment::Segment,
 };
 
-const EVALUATE: File = File { name: "himate/evaluate_form.j2", text: include_str!("evaluate_form.j2") };
-const LOCATE: File = File { name: "himate/locate_form.j2", text: include_str!("locate_form.j2") };
-const SINGLE: File = File { name: "himate/single_form.j2", text: include_str!("single_form.j2") };
-const CORRECT: File = File { name: "himate/correct_form.j2", text: include_str!("correct_form.j2") };
-const TIER1: File = File { name: "himate/tier1_form.json", text: include_str!("tier1_form.json") };
-const TIER2: File = File { name: "himate/tier2_form.json", text: include_str!("tier2_form.json") };
+const EVALUATE: File = file!("himate/evaluate_form.j2");
+const LOCATE: File = file!("himate/locate_form.j2");
+const SINGLE: File = file!("himate/single_form.j2");
+const CORRECT: File = file!("himate/correct_form.j2");
+const TIER1: File = file!("himate/tier1_form.json");
+const TIER2: File = file!("himate/tier2_form.json");
 
 pub(super) const FILES: &[File] = &[EVALUATE, LOCATE, SINGLE, CORRECT, TIER1, TIER2];
 

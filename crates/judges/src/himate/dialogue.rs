@@ -10,15 +10,17 @@ use super::{
     reflection::Reflection,
     stages,
 };
-use crate::{Error, Role, llm::Reply, prompt::File};
+use crate::{
+    Error, Role,
+    llm::Reply,
+    prompt::{File, file},
+};
 
-const TIER1_SYSTEM: File =
-    File { name: "himate/discuss_tier1_system.j2", text: include_str!("discuss_tier1_system.j2") };
-const TIER1: File = File { name: "himate/discuss_tier1.j2", text: include_str!("discuss_tier1.j2") };
-const TIER2_SYSTEM: File =
-    File { name: "himate/discuss_tier2_system.j2", text: include_str!("discuss_tier2_system.j2") };
-const TIER2: File = File { name: "himate/discuss_tier2.j2", text: include_str!("discuss_tier2.j2") };
-const REFLECTED: File = File { name: "himate/reflected.j2", text: include_str!("reflected.j2") };
+const TIER1_SYSTEM: File = file!("himate/discuss_tier1_system.j2");
+const TIER1: File = file!("himate/discuss_tier1.j2");
+const TIER2_SYSTEM: File = file!("himate/discuss_tier2_system.j2");
+const TIER2: File = file!("himate/discuss_tier2.j2");
+const REFLECTED: File = file!("himate/reflected.j2");
 
 pub(super) const FILES: &[File] = &[TIER1_SYSTEM, TIER1, TIER2_SYSTEM, TIER2, REFLECTED];
 

@@ -9,17 +9,17 @@ use crate::{
     llm::{Chat, Reply},
     mqm::{ErrorSpan, typology},
     pair::Pair,
-    prompt::File,
+    prompt::{File, file},
     segment::Segment,
     shots::{Shot, ShotError},
 };
 
-const SYSTEM: File = File { name: "himate/evaluate_system.j2", text: include_str!("evaluate_system.j2") };
-const QUESTION: File = File { name: "himate/evaluate.j2", text: include_str!("evaluate.j2") };
-const ANSWER: File = File { name: "himate/evaluation.j2", text: include_str!("evaluation.j2") };
-const LOCATE: File = File { name: "himate/locate.j2", text: include_str!("locate.j2") };
-const SINGLE_SYSTEM: File = File { name: "himate/single_system.j2", text: include_str!("single_system.j2") };
-const SINGLE: File = File { name: "himate/single.j2", text: include_str!("single.j2") };
+const SYSTEM: File = file!("himate/evaluate_system.j2");
+const QUESTION: File = file!("himate/evaluate.j2");
+const ANSWER: File = file!("himate/evaluation.j2");
+const LOCATE: File = file!("himate/locate.j2");
+const SINGLE_SYSTEM: File = file!("himate/single_system.j2");
+const SINGLE: File = file!("himate/single.j2");
 
 pub(super) const FILES: &[File] = &[SYSTEM, QUESTION, ANSWER, LOCATE, SINGLE_SYSTEM, SINGLE];
 

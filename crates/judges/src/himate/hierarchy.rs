@@ -5,12 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     mqm::{Side, typology},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     setup,
 };
 
-pub(super) const HIERARCHY: File =
-    File { name: "himate/hierarchy.json", text: include_str!("hierarchy.json") };
+pub(super) const HIERARCHY: File = file!("himate/hierarchy.json");
 
 /// A core error type: the domain of one tier-1 agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -12,15 +12,13 @@ use crate::{
     Error, Role,
     llm::{Chat, Reply, ResponseFormat, Scored},
     pairwise::{self, Order},
-    prompt::File,
+    prompt::{File, file},
 };
 
-const CORRECT_SYSTEM: File =
-    File { name: "himate/correct_system.j2", text: include_str!("correct_system.j2") };
-const CORRECT: File = File { name: "himate/correct.j2", text: include_str!("correct.j2") };
-const COMPARE_SYSTEM: File =
-    File { name: "himate/compare_system.j2", text: include_str!("compare_system.j2") };
-const COMPARE: File = File { name: "himate/compare.j2", text: include_str!("compare.j2") };
+const CORRECT_SYSTEM: File = file!("himate/correct_system.j2");
+const CORRECT: File = file!("himate/correct.j2");
+const COMPARE_SYSTEM: File = file!("himate/compare_system.j2");
+const COMPARE: File = file!("himate/compare.j2");
 
 pub(super) const FILES: &[File] = &[CORRECT_SYSTEM, CORRECT, COMPARE_SYSTEM, COMPARE];
 

@@ -10,13 +10,13 @@ use crate::{
     Error, Preset,
     llm::ResponseFormat,
     mqm::{ErrorSpan, Severity, Side, typology},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     segment::Segment,
     shots::Shot,
 };
 
-const FORM: File = File { name: "m_mad/form.j2", text: include_str!("form.j2") };
+const FORM: File = file!("m_mad/form.j2");
 
 /// The files that every set of M-MAD's prompts has.
 pub(super) const FILES: &[File] = &[FORM];

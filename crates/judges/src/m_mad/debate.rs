@@ -11,20 +11,20 @@ use super::{
 use crate::{
     Error, Panel, Role, Stage, Step,
     llm::{Chat, ResponseFormat},
-    prompt::File,
+    prompt::{File, file},
     reading,
     segment::Segment,
 };
 
-const SYSTEM: File = File { name: "m_mad/debate_system.j2", text: include_str!("debate_system.j2") };
-const SEGMENT: File = File { name: "m_mad/segment.j2", text: include_str!("segment.j2") };
-const OPENING: File = File { name: "m_mad/opening.j2", text: include_str!("opening.j2") };
-const DEBATE: File = File { name: "m_mad/debate.j2", text: include_str!("debate.j2") };
-const CONSENSUS: File = File { name: "m_mad/consensus.j2", text: include_str!("consensus.j2") };
-const TRANSCRIPT: File = File { name: "m_mad/transcript.j2", text: include_str!("transcript.j2") };
-const REVIEW: File = File { name: "m_mad/review.j2", text: include_str!("review.j2") };
-const DECIDE: File = File { name: "m_mad/decide.j2", text: include_str!("decide.j2") };
-const REMARKS: File = File { name: "m_mad/remarks.json", text: include_str!("remarks.json") };
+const SYSTEM: File = file!("m_mad/debate_system.j2");
+const SEGMENT: File = file!("m_mad/segment.j2");
+const OPENING: File = file!("m_mad/opening.j2");
+const DEBATE: File = file!("m_mad/debate.j2");
+const CONSENSUS: File = file!("m_mad/consensus.j2");
+const TRANSCRIPT: File = file!("m_mad/transcript.j2");
+const REVIEW: File = file!("m_mad/review.j2");
+const DECIDE: File = file!("m_mad/decide.j2");
+const REMARKS: File = file!("m_mad/remarks.json");
 
 /// The question of this stage.
 pub const DEBATE_STAGE: Stage = Stage::new("debate");

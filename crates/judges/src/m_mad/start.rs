@@ -12,7 +12,7 @@ use crate::{
     gemba_mqm,
     literals::SourceFile,
     pair::Texts,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     segment::Segment,
     setup::{self, Preset, Settings},
     shots::{self, Shot},
@@ -20,25 +20,21 @@ use crate::{
 
 /// The shots by dimension, in the order of [`DIMENSIONS`].
 const SHOTS_ZH_EN: [File; 4] = [
-    File { name: "m_mad/shots.zh-en.accuracy.jsonl", text: include_str!("shots.zh-en.accuracy.jsonl") },
-    File { name: "m_mad/shots.zh-en.fluency.jsonl", text: include_str!("shots.zh-en.fluency.jsonl") },
-    File { name: "m_mad/shots.zh-en.terminology.jsonl", text: include_str!("shots.zh-en.terminology.jsonl") },
-    File { name: "m_mad/shots.zh-en.style.jsonl", text: include_str!("shots.zh-en.style.jsonl") },
+    file!("m_mad/shots.zh-en.accuracy.jsonl"),
+    file!("m_mad/shots.zh-en.fluency.jsonl"),
+    file!("m_mad/shots.zh-en.terminology.jsonl"),
+    file!("m_mad/shots.zh-en.style.jsonl"),
 ];
 const SHOTS_EN_DE: [File; 4] = [
-    File { name: "m_mad/shots.en-de.accuracy.jsonl", text: include_str!("shots.en-de.accuracy.jsonl") },
-    File { name: "m_mad/shots.en-de.fluency.jsonl", text: include_str!("shots.en-de.fluency.jsonl") },
-    File { name: "m_mad/shots.en-de.terminology.jsonl", text: include_str!("shots.en-de.terminology.jsonl") },
-    File { name: "m_mad/shots.en-de.style.jsonl", text: include_str!("shots.en-de.style.jsonl") },
+    file!("m_mad/shots.en-de.accuracy.jsonl"),
+    file!("m_mad/shots.en-de.fluency.jsonl"),
+    file!("m_mad/shots.en-de.terminology.jsonl"),
+    file!("m_mad/shots.en-de.style.jsonl"),
 ];
 
 /// Figures 14 and 17 as printed: their annotations stand in the wrong shots.
-const PRINTED_ZH_EN_STYLE: File =
-    File { name: "m_mad/printed.zh-en.style.jsonl", text: include_str!("printed.zh-en.style.jsonl") };
-const PRINTED_EN_DE_TERMINOLOGY: File = File {
-    name: "m_mad/printed.en-de.terminology.jsonl",
-    text: include_str!("printed.en-de.terminology.jsonl"),
-};
+const PRINTED_ZH_EN_STYLE: File = file!("m_mad/printed.zh-en.style.jsonl");
+const PRINTED_EN_DE_TERMINOLOGY: File = file!("m_mad/printed.en-de.terminology.jsonl");
 
 /// The annotators of Stage 1.
 pub(super) enum Start {

@@ -17,21 +17,21 @@ use crate::{
     llm::{Chat, Reply, ResponseFormat},
     mqm::{ErrorSpan, Repeats, Severity, Side},
     pairwise::{self, Order},
-    prompt::File,
+    prompt::{File, file},
     reading,
     segment::Segment,
 };
 
-const EVALUATION: File = File { name: "rate/evaluation.j2", text: include_str!("evaluation.j2") };
-const EVALUATE: File = File { name: "rate/evaluate.j2", text: include_str!("evaluate.j2") };
-const EVALUATION_FORM: File = File { name: "rate/evaluation.json", text: include_str!("evaluation.json") };
-const SEARCH: File = File { name: "rate/search.j2", text: include_str!("search.j2") };
-const SEARCH_FORM: File = File { name: "rate/search.json", text: include_str!("search.json") };
-const SUMMARIZE: File = File { name: "rate/summarize.j2", text: include_str!("summarize.j2") };
-const SUMMARY_FORM: File = File { name: "rate/summary.json", text: include_str!("summary.json") };
-const COMPARISON: File = File { name: "rate/comparison.j2", text: include_str!("comparison.j2") };
-const COMPARE: File = File { name: "rate/compare.j2", text: include_str!("compare.j2") };
-const COMPARISON_FORM: File = File { name: "rate/comparison.json", text: include_str!("comparison.json") };
+const EVALUATION: File = file!("rate/evaluation.j2");
+const EVALUATE: File = file!("rate/evaluate.j2");
+const EVALUATION_FORM: File = file!("rate/evaluation.json");
+const SEARCH: File = file!("rate/search.j2");
+const SEARCH_FORM: File = file!("rate/search.json");
+const SUMMARIZE: File = file!("rate/summarize.j2");
+const SUMMARY_FORM: File = file!("rate/summary.json");
+const COMPARISON: File = file!("rate/comparison.j2");
+const COMPARE: File = file!("rate/compare.j2");
+const COMPARISON_FORM: File = file!("rate/comparison.json");
 
 /// Prompts and forms of the sub-agents.
 pub const FILES: &[File] = &[

@@ -18,7 +18,6 @@ use tribunal_judges::{
         Options, SCORE_STAGE, SPANS_STAGE,
         wmt26::{Domain, GENERAL, THOUGHT},
     },
-    in_parallel,
     method::Calls,
     prompt, reading,
     setup::{self, Reference},
@@ -47,7 +46,7 @@ pub struct Published {
 
 impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
     fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
@@ -111,9 +110,6 @@ impl Published {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
         let (source, target) = (&segment.source, &segment.hypothesis);
         if target.is_empty() {
             let all = ErrorSpan::new(OMISSION, source, Severity::Major);
