@@ -29,13 +29,13 @@ pub trait Llm: Sync + Send {
     /// # Errors
     /// [`Error::TooLong`] when prompt and answer budget exceed the context; [`Error::Form`] when the form
     /// cannot be compiled; [`Error::Engine`] when the engine itself failed.
-    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error>;
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply>;
 
     /// Log-probabilities of given continuations of one chat (labels, scores, fixed answers), in order.
     ///
     /// # Errors
     /// The errors of [`Llm::ask`].
-    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error>;
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>>;
 
     /// Applies a linear probe to the hidden states of a text after a chat. The log-probabilities of its
     /// tokens are not computed.
@@ -43,7 +43,7 @@ pub trait Llm: Sync + Send {
     /// # Errors
     /// The errors of [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when
     /// it does not provide states.
-    fn read(&self, _chat: &Chat, _text: &str, _probe: &LinearProbe) -> Result<Scored, Error> {
+    fn read(&self, _chat: &Chat, _text: &str, _probe: &LinearProbe) -> Result<Scored> {
         Err(hidden())
     }
 
@@ -51,7 +51,7 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// The errors of [`Llm::read`].
-    fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States, Error> {
+    fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States> {
         Err(hidden())
     }
 
@@ -60,7 +60,7 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// The errors of [`Llm::ask`]; [`Error::Engine`] when the model has no score head.
-    fn score(&self, _chat: &Chat) -> Result<Scored, Error> {
+    fn score(&self, _chat: &Chat) -> Result<Scored> {
         Err(Error::Engine("this model has no score head".into()))
     }
 
@@ -68,7 +68,7 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// [`Error::Engine`] when the model is not a metric, or needs a text that is missing.
-    fn estimate(&self, _texts: &MetricTexts<'_>) -> Result<Estimate, Error> {
+    fn estimate(&self, _texts: &MetricTexts<'_>) -> Result<Estimate> {
         Err(Error::Engine("this model is not a metric".into()))
     }
 
@@ -123,14 +123,14 @@ pub trait Counter: Sync + Send {
     ///
     /// # Errors
     /// [`Error::Template`] when the model's chat template rejects the chat.
-    fn count(&self, chat: &Chat) -> Result<usize, Error>;
+    fn count(&self, chat: &Chat) -> Result<usize>;
 
     /// The ids of a chat's prompt, [`Counter::count`] of them, to find shared prefixes. `None` if the model
     /// does not provide them.
     ///
     /// # Errors
     /// The errors of [`Counter::count`].
-    fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
+    fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>> {
         Ok(None)
     }
 
@@ -139,7 +139,7 @@ pub trait Counter: Sync + Send {
     ///
     /// # Errors
     /// [`Error::Form`] when the form cannot be compiled.
-    fn shortest(&self, _form: &ResponseFormat) -> Result<Option<String>, Error> {
+    fn shortest(&self, _form: &ResponseFormat) -> Result<Option<String>> {
         Ok(None)
     }
 }
@@ -440,6 +440,9 @@ impl Scored {
         self.tokens.iter().map(|t| t.logprob).sum()
     }
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of a question without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

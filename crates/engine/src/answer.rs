@@ -33,13 +33,13 @@ pub struct Answer {
     task: Task,
     /// Tokens of the prompt that no earlier prompt shares.
     distinct: usize,
-    reply: SyncSender<Result<Outcome, llm::Error>>,
+    reply: SyncSender<llm::Result<Outcome>>,
     /// Dropped when the caller stops waiting.
     caller: Weak<()>,
 }
 
 impl Answer {
-    pub fn new(task: Task, reply: SyncSender<Result<Outcome, llm::Error>>, caller: Weak<()>) -> Self {
+    pub fn new(task: Task, reply: SyncSender<llm::Result<Outcome>>, caller: Weak<()>) -> Self {
         Self { task, distinct: 0, reply, caller }
     }
 
@@ -80,7 +80,7 @@ impl Answer {
         &mut self,
         sampled: &[Option<SampledToken>],
         n_drafts: usize,
-        logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
+        logprobs: impl Fn(usize, &[u32]) -> llm::Result<Vec<f64>>,
     ) {
         match &mut self.task {
             Task::Generate(generate) => generate.take(sampled, n_drafts),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Error, MAX_CONTEXT, Options};
+use super::{Error, MAX_CONTEXT, Options, Result};
 use crate::files;
 use crate::model::{BLOCK, KvType, StepLimits, Weights};
 use crate::{cuda, device::Device};
@@ -35,7 +35,7 @@ fn kib_of(file: &str, name: &str) -> Option<usize> {
 ///
 /// # Errors
 /// [`Error::Limit`].
-pub fn check_limit(bytes: usize) -> Result<(), Error> {
+pub fn check_limit(bytes: usize) -> Result<()> {
     /// Threads' stacks, activations, and the reserve of the system's allocator.
     const SPARE: usize = 128 << 20;
     let needed = bytes.saturating_add(SPARE);
@@ -50,7 +50,7 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::TooMuchCache`].
-pub fn check_free(kv_bytes: usize, loaded_bytes: usize, available: Option<usize>) -> Result<(), Error> {
+pub fn check_free(kv_bytes: usize, loaded_bytes: usize, available: Option<usize>) -> Result<()> {
     let free = available.map(|free| free.saturating_sub(loaded_bytes));
     match free.filter(|free| *free < kv_bytes) {
         Some(free) => Err(Error::TooMuchCache { asked: size(kv_bytes), free: in_words(free) }),
@@ -62,7 +62,7 @@ pub fn check_free(kv_bytes: usize, loaded_bytes: usize, available: Option<usize>
 ///
 /// # Errors
 /// [`Error::TooMuchWeight`], with the number of weights that would fit.
-pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<usize>) -> Result<(), Error> {
+pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<usize>) -> Result<()> {
     /// Bits of a weight in a GGUF file in `Q4_K_M`, in thousandths.
     const BITS: usize = 4850;
     let Some(free) = available.filter(|free| *free < loaded_bytes) else { return Ok(()) };
@@ -139,7 +139,7 @@ impl Need {
     ///
     /// # Errors
     /// A model that is not supported, or not on GPUs.
-    pub fn of(path: &Path, options: &Options) -> Result<Self, Error> {
+    pub fn of(path: &Path, options: &Options) -> Result<Self> {
         let weights = Weights::open(path)?;
         weights.check_gpu()?;
         Ok(Self::new(weights.config().into(), weights.n_bytes(), options))

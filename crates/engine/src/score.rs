@@ -51,7 +51,7 @@ impl Score {
     pub fn take(
         &mut self,
         sampled: &[Option<SampledToken>],
-        logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
+        logprobs: impl Fn(usize, &[u32]) -> llm::Result<Vec<f64>>,
     ) {
         let rows = self.rows[self.n_done..].iter().zip(sampled).enumerate();
         for (row, (ids, sampled)) in rows {
@@ -75,7 +75,7 @@ impl Score {
     ///
     /// # Errors
     /// The error of the first row that could not be scored.
-    pub(super) fn reply(self) -> Result<Reply, llm::Error> {
+    pub(super) fn reply(self) -> llm::Result<Reply> {
         match self.failed {
             Some(error) => Err(error),
             None => Ok(Reply { tokens: self.tokens, finish: Finish::Stop, ..Reply::default() }),

@@ -26,6 +26,9 @@ use budget::Budget;
 
 pub use {gguf::GgufVocab, json::Files};
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of building a tokenizer or encoding a text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -68,7 +71,7 @@ struct Parts {
 
 impl Parts {
     /// A Unigram vocabulary with the control tokens of XLM-R.
-    fn of_unigram(vocabulary: Unigram) -> Result<Self, Error> {
+    fn of_unigram(vocabulary: Unigram) -> Result<Self> {
         let pipeline =
             unigram::pipeline(&vocabulary).map_err(|error| Error::Vocabulary(error.to_string()))?;
         let Unigram { pieces, begin, end, padding, unknown, .. } = vocabulary;
@@ -144,7 +147,7 @@ impl Tokenizer {
     /// # Errors
     /// When a file does not parse or its tokenizer is of a kind whose bytes are unknown (neither byte-level
     /// nor with byte fallback).
-    pub fn from_json(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Self, Error> {
+    pub fn from_json(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Self> {
         Self::from_files(Files { json, config, ..Files::default() }, template)
     }
 
@@ -152,7 +155,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::from_json`].
-    pub fn from_files(files: Files<'_>, template: Option<&str>) -> Result<Self, Error> {
+    pub fn from_files(files: Files<'_>, template: Option<&str>) -> Result<Self> {
         Self::caught(|| Self::new(json::parts(files, template)?))
     }
 
@@ -161,7 +164,7 @@ impl Tokenizer {
     /// # Errors
     /// [`Error::Model`] and [`Error::PreTokenizer`] for kinds that are not known: a guess would change ids
     /// silently.
-    pub fn from_gguf(vocab: &GgufVocab, template: Option<&str>) -> Result<Self, Error> {
+    pub fn from_gguf(vocab: &GgufVocab, template: Option<&str>) -> Result<Self> {
         Self::caught(|| Self::new(gguf::parts(vocab, template)?))
     }
 
@@ -169,16 +172,16 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`Error::Vocabulary`] when it replaces characters otherwise than SentencePiece's `nmt_nfkc`.
-    pub fn from_unigram(vocabulary: Unigram) -> Result<Self, Error> {
+    pub fn from_unigram(vocabulary: Unigram) -> Result<Self> {
         Self::caught(|| Self::new(Parts::of_unigram(vocabulary)?))
     }
 
     /// Loads a tokenizer; a file that makes the reader panic is an error like any other unusable file.
-    fn caught(load: impl FnOnce() -> Result<Self, Error>) -> Result<Self, Error> {
+    fn caught(load: impl FnOnce() -> Result<Self>) -> Result<Self> {
         panics::caught(load).unwrap_or_else(|| Err(Error::Vocabulary("its reader panicked on it".into())))
     }
 
-    fn new(parts: Parts) -> Result<Self, Error> {
+    fn new(parts: Parts) -> Result<Self> {
         let Parts { pipeline, bytes, added, bos, ends, add_bos, roles } = parts;
         let longest = bytes.iter().map(|bytes| bytes.len()).max().unwrap_or(0);
         if longest > MAX_TOKEN_BYTES {
@@ -226,7 +229,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`Error::StopToken`] names one that is not a control token of the vocabulary.
-    pub fn with_stop_tokens<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self, Error> {
+    pub fn with_stop_tokens<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
         for name in names {
             let id = self.control_id(name.as_ref());
             let id = id.ok_or_else(|| Error::StopToken(name.as_ref().to_owned()))?;

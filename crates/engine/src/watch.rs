@@ -93,7 +93,7 @@ impl StepWatch {
     ///
     /// # Errors
     /// [`llm::Error::Stopped`] when the current step takes [`TIMES`] times its expected time.
-    pub fn check(&self) -> Result<(), llm::Error> {
+    pub fn check(&self) -> llm::Result<()> {
         let Some(least) = self.least else { return Ok(()) };
         let state = &mut *self.state.lock();
         let Some(current) = &mut state.current else { return Ok(()) };

@@ -179,6 +179,9 @@ impl fmt::Display for Source {
     }
 }
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of a card or its files.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -245,7 +248,7 @@ fn home_folder() -> Option<PathBuf> {
 ///
 /// # Errors
 /// [`Error::Io`] for a folder that cannot be read.
-fn is_there(folder: &Path) -> Result<bool, Error> {
+fn is_there(folder: &Path) -> Result<bool> {
     match std::fs::read_dir(folder) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -282,7 +285,7 @@ impl Error {
 ///
 /// # Errors
 /// [`Error::Invalid`] names the card that cannot be read; a test keeps that from being shipped.
-pub fn all() -> Result<Vec<Card>, Error> {
+pub fn all() -> Result<Vec<Card>> {
     shelf::CARDS.iter().map(|(name, text)| Card::parse(name, text)).collect()
 }
 
@@ -291,7 +294,7 @@ pub fn all() -> Result<Vec<Card>, Error> {
 ///
 /// # Errors
 /// [`Error::Unknown`] with the nearest names.
-pub fn find(name: &str) -> Result<Card, Error> {
+pub fn find(name: &str) -> Result<Card> {
     if let Some(repository) = name.strip_prefix("hf:") {
         return Card::from_repository(name, repository);
     }
@@ -327,14 +330,14 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Invalid`] with the line or the field.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
         let invalid = |reason: String| Error::Invalid { card: name.into(), reason };
         let card: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
         card.flaw(name).map_or(Ok(card), |reason| Err(invalid(reason)))
     }
 
     /// A card for a hub repository that has none.
-    fn from_repository(name: &str, repository: &str) -> Result<Self, Error> {
+    fn from_repository(name: &str, repository: &str) -> Result<Self> {
         let (repository, quant) = match repository.rsplit_once(':') {
             Some((repository, quant)) => (repository, Some(quant)),
             None => (repository, None),

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     answers::form_about,
     confidence,
     method::Calls,
@@ -156,7 +156,7 @@ pub struct Texts<'a> {
 }
 
 impl Protocol for EaPrompt {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
@@ -189,7 +189,7 @@ impl EaPrompt {
     /// # Errors
     /// The errors of [`super::registry::build`]; weights, which the option `w-major` stands for; options that
     /// do not go together; a file of examples that cannot be used.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let preset = settings.preset;
         check_options(settings, options)?;
         let not_ours = "`demo=detailed` is about the authors' examples; hint: use preset `code`";
@@ -221,13 +221,13 @@ impl EaPrompt {
     }
 
     /// Renders every template once.
-    fn try_out(&self) -> Result<(), Error> {
+    fn try_out(&self) -> Result<()> {
         self.question(Texts::sample(self.shows_reference), false)?;
         self.examples.all().iter().try_for_each(|shot| self.example_answer(shot).map(drop))?;
         if self.counting == Counting::Prompted { self.count_chat("a").map(drop) } else { Ok(()) }
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let (answer, named) = self.identify(panel, segment)?;
         let errors = match (self.counting, self.preset) {
             (Counting::Prompted, _) => counted(&named, self.count(panel, &answer)?),
@@ -242,7 +242,7 @@ impl EaPrompt {
     }
 
     /// Stage 1: the answer, and the errors named in it.
-    fn identify(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
+    fn identify(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>)> {
         let chat = self.chat(segment)?;
         let form = self.form(segment)?;
         let budget = self.max_tokens.unwrap_or(ERRORS_BUDGET);
@@ -258,7 +258,7 @@ impl EaPrompt {
     }
 
     /// Stage 2: the numbers of major and minor errors in the answer of stage 1, from a fresh prompt.
-    fn count(&self, panel: &Panel, errors: &str) -> Result<[usize; 2], Error> {
+    fn count(&self, panel: &Panel, errors: &str) -> Result<[usize; 2]> {
         let chat = self.count_chat(errors)?;
         let form = match self.preset {
             Preset::Strict => ResponseFormat::Regex("[1-9]?[0-9], [1-9]?[0-9]".into()),
@@ -277,7 +277,7 @@ impl EaPrompt {
     }
 
     /// The question of stage 1 about a segment, after its examples.
-    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment) -> Result<Chat> {
         let texts = Texts::of(segment, self.shows_reference)?;
         let examples = self.examples.of(segment);
         let mut chat = Chat::new();
@@ -288,7 +288,7 @@ impl EaPrompt {
         Ok(chat.user(self.question(texts, !examples.is_empty())?))
     }
 
-    fn question(&self, texts: Texts, from_template: bool) -> Result<String, Error> {
+    fn question(&self, texts: Texts, from_template: bool) -> Result<String> {
         let schema = match self.preset {
             Preset::Strict => Some(self.prompts.render(SCHEMA, ())?.trim_end().to_owned()),
             Preset::Paper | Preset::Code => None,
@@ -302,12 +302,12 @@ impl EaPrompt {
         self.prompts.render(QUESTION, query)
     }
 
-    fn count_chat(&self, errors: &str) -> Result<Chat, Error> {
+    fn count_chat(&self, errors: &str) -> Result<Chat> {
         Ok(Chat::new().user(self.prompts.render(COUNT, json!({ "errors": errors, "code": false }))?))
     }
 
     /// An example's answer in the layout of the preset.
-    fn example_answer(&self, example: &Shot) -> Result<String, Error> {
+    fn example_answer(&self, example: &Shot) -> Result<String> {
         let errors = &example.errors;
         let of = |severity: Severity| errors.iter().filter(move |e| e.severity == severity);
         let n = [Severity::Major, Severity::Minor].map(|severity| of(severity).count());
@@ -336,7 +336,7 @@ impl EaPrompt {
     }
 
     /// The form of stage 1.
-    fn form(&self, segment: &Segment) -> Result<ResponseFormat, Error> {
+    fn form(&self, segment: &Segment) -> Result<ResponseFormat> {
         if self.preset != Preset::Strict {
             return Ok(ResponseFormat::Text);
         }
@@ -351,7 +351,7 @@ impl<'a> Texts<'a> {
     ///
     /// # Errors
     /// [`Error::Failed`] for a reference that is to be shown and missing.
-    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
+    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self> {
         let reference = segment.reference.as_deref().filter(|_| shows_reference);
         if shows_reference && reference.is_none() {
             return Err(Error::no_reference());
@@ -375,7 +375,7 @@ impl<'a> Texts<'a> {
 ///
 /// # Errors
 /// [`setup::Error::Conflict`].
-pub fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+pub fn check_options(settings: &Settings, options: &Options) -> setup::Result<()> {
     setup::reject(&[
         (settings.weights.is_some(), "eaprompt weighs by its option `w-major`; hint: leave the weights out"),
         (
@@ -386,7 +386,7 @@ pub fn check_options(settings: &Settings, options: &Options) -> Result<(), setup
 }
 
 /// The errors of a `strict` answer.
-fn read_json(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+fn read_json(answer: &str) -> Result<Vec<ErrorSpan>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {

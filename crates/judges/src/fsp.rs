@@ -39,7 +39,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, ShownShot, Target},
@@ -145,13 +145,13 @@ struct Answer {
 }
 
 impl Protocol for Fsp {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         let Some(document) = Document::join(group) else { return Vec::new() };
         let foci = self.foci(panel, group);
         let found = in_parallel(&foci, |_, focus| {
             self.ask_focus(&panel.about(focus.segment), &document, group, focus)
         });
-        let mut by_segment: Vec<Vec<Result<Answer, Error>>> = group.iter().map(|_| Vec::new()).collect();
+        let mut by_segment: Vec<Vec<Result<Answer>>> = group.iter().map(|_| Vec::new()).collect();
         for (focus, found) in foci.iter().zip(found) {
             by_segment[focus.segment].push(found);
         }
@@ -185,7 +185,7 @@ impl Fsp {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`], and options beyond the paper with its preset.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
             explain: *options.explain,
@@ -274,7 +274,7 @@ impl Fsp {
         document: &Document,
         group: &[Segment],
         focus: &Focus,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Answer> {
         let segment = &group[focus.segment];
         let source = if self.layout.is_strict { &segment.source } else { &document.source };
         let mut parts = 1;
@@ -309,7 +309,7 @@ impl Fsp {
         panel: &Panel,
         document: &Document,
         group: &[Segment],
-    ) -> Result<Vec<(usize, ErrorSpan)>, Error> {
+    ) -> Result<Vec<(usize, ErrorSpan)>> {
         if !self.seeks_omissions {
             return Ok(Vec::new());
         }
@@ -318,9 +318,9 @@ impl Fsp {
     }
 
     /// The verdict about one segment from the answers about its foci.
-    fn verdict(&self, found: Vec<Result<Answer, Error>>, omitted: Vec<ErrorSpan>) -> Result<Verdict, Error> {
+    fn verdict(&self, found: Vec<Result<Answer>>, omitted: Vec<ErrorSpan>) -> Result<Verdict> {
         let weights = self.weights;
-        let found = found.into_iter().collect::<Result<Vec<Answer>, Error>>()?;
+        let found = found.into_iter().collect::<Result<Vec<Answer>>>()?;
         if found.is_empty() {
             return Err(Error::nothing_to_judge());
         }
@@ -338,13 +338,13 @@ impl Fsp {
 
     /// The question about one focus; all questions of a group (of a window) begin with the same bytes, up to
     /// the focus.
-    fn chat(&self, group: &[Segment], focus: &Focus, parts: usize) -> Result<Chat, Error> {
+    fn chat(&self, group: &[Segment], focus: &Focus, parts: usize) -> Result<Chat> {
         let (document, at) = focus.shown(group, parts);
         self.render(&document, focus.text, at)
     }
 
     /// The focus stands at byte `at` of the document's translation.
-    fn render(&self, document: &Document, focus: &str, at: usize) -> Result<Chat, Error> {
+    fn render(&self, document: &Document, focus: &str, at: usize) -> Result<Chat> {
         #[derive(Serialize)]
         struct Query<'a> {
             strict: bool,

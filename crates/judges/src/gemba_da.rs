@@ -64,7 +64,7 @@ pub const QUESTION: Declaration = Declaration {
     budget: 64,
 };
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     let question = Declaration { shows_reference, ..QUESTION };
     let is_expected = *ScoreOption::read(options).is_expected;

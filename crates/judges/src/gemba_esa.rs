@@ -43,7 +43,7 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Question, Role, Stage, Verdict,
+    Judge, Method, Panel, Protocol, Provenance, Question, Result, Role, Stage, Verdict,
     answers::{
         blocks,
         rating::{self, Rating},
@@ -146,7 +146,7 @@ impl Options {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] for a number that is not whole or below 1.
-    pub fn thought(&self) -> Result<Option<Thought>, setup::Error> {
+    pub fn thought(&self) -> setup::Result<Option<Thought>> {
         match *self.thinking {
             Some(n) if n.fract() != 0.0 || n < 1.0 => {
                 let reason = "`thinking` is a whole number of tokens from 1, or `off`";
@@ -176,7 +176,7 @@ pub struct Questions {
 }
 
 impl Protocol for GembaEsa {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| {
             let (answer, errors) = self.spans(panel, segment)?;
             let chat = self.thought(panel, SCORE_STAGE, self.questions.score(segment, &answer)?)?;
@@ -211,7 +211,7 @@ pub fn check_options(
     settings: &Settings,
     options: &Options,
     options_given: &GivenOptions,
-) -> Result<(), setup::Error> {
+) -> setup::Result<()> {
     let conflict = |reason: String| Err(setup::Error::Conflict(reason));
     let reasoning = SharedOptions::read(options_given).effort;
     if options.thinking.is_some() && reasoning.is_some() {
@@ -243,7 +243,7 @@ impl GembaEsa {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`].
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         Ok(Self {
             questions: Questions::new(settings, options)?,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
@@ -254,7 +254,7 @@ impl GembaEsa {
     }
 
     /// Stage 1: the unchanged answer and the errors in it.
-    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
+    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>)> {
         let chat = self.thought(panel, SPANS_STAGE, self.questions.spans(segment)?)?;
         let budget = self.max_tokens.unwrap_or(SPANS_BUDGET);
         let form = blocks::form(blocks::ESA, MAX_ERRORS, &segment.source, &segment.hypothesis);
@@ -266,19 +266,19 @@ impl GembaEsa {
     }
 
     /// Stage 2: a score that has seen the annotation.
-    fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
+    fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64> {
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
         let form = ResponseFormat::Regex(rating::PERCENT.into());
         Rating::Number.read(&self.ask(panel, SCORE_STAGE, panel.question(chat, &form, budget))?.text)
     }
 
     /// The question with the thought before its answer; unchanged without thinking.
-    fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat, Error> {
+    fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat> {
         let Some(thought) = self.thinking else { return Ok(chat) };
         Ok(panel.after_thought(Role::Annotator, THINK.about(stage.name()), &chat, thought)?)
     }
 
-    fn ask(&self, panel: &Panel, stage: Stage, mut question: Question) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, stage: Stage, mut question: Question) -> Result<Reply> {
         if let Some(thought) = self.thinking {
             question.sampling = thought.sampling(&question.sampling);
         }
@@ -291,7 +291,7 @@ impl Questions {
     ///
     /// # Errors
     /// Prompts or shots that cannot be used.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let shown = (*options.edition == Edition::Wmt26)
             .then(|| Shown { domain: *options.domain, reference: options.reference.is_shown(settings) });
         let has_shots = shown.is_none() && settings.has_shots(*options.has_shots)?;
@@ -318,7 +318,7 @@ impl Questions {
     ///
     /// # Errors
     /// A template that cannot be filled in, and a reference that is missing.
-    pub fn spans(&self, segment: &Segment) -> Result<Chat, Error> {
+    pub fn spans(&self, segment: &Segment) -> Result<Chat> {
         if let Some(shown) = &self.shown {
             return shown.spans(&self.prompts, segment);
         }
@@ -335,7 +335,7 @@ impl Questions {
     ///
     /// # Errors
     /// Those of [`Questions::spans`].
-    pub fn score(&self, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+    pub fn score(&self, segment: &Segment, spans: &str) -> Result<Chat> {
         #[derive(Serialize)]
         struct Scored<'a> {
             #[serde(flatten)]

@@ -111,7 +111,7 @@ options! {
     }
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     Ok(question(settings, &Options::read(options))?.into())
 }
 
@@ -119,7 +119,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 ///
 /// # Errors
 /// Options that do not go together, and those of [`SingleQuestion::load`].
-pub fn question(settings: &Settings, options: &Options) -> Result<SingleQuestion, setup::Error> {
+pub fn question(settings: &Settings, options: &Options) -> setup::Result<SingleQuestion> {
     check_options(options)?;
     let has_shots = settings.has_shots(*options.has_shots)?;
     let is_strict = settings.preset == Preset::Strict;
@@ -139,7 +139,7 @@ pub fn question(settings: &Settings, options: &Options) -> Result<SingleQuestion
 }
 
 /// The JSON form.
-fn json(settings: &Settings, options: &Options, has_shots: bool) -> Result<Declaration, setup::Error> {
+fn json(settings: &Settings, options: &Options, has_shots: bool) -> setup::Result<Declaration> {
     let scoring = match (*options.is_expected, *options.quality) {
         (true, _) => Scoring::ExpectedQuality,
         (_, true) => Scoring::Quality,
@@ -165,7 +165,7 @@ fn json(settings: &Settings, options: &Options, has_shots: bool) -> Result<Decla
 ///
 /// # Errors
 /// [`setup::Error::Conflict`].
-pub fn check_options(options: &Options) -> Result<(), setup::Error> {
+pub fn check_options(options: &Options) -> setup::Result<()> {
     setup::reject(&[
         (
             !*options.is_json && (options.explain.is_given || *options.quality),

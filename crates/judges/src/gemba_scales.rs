@@ -97,7 +97,7 @@ pub const CLASSES_QUESTION: Declaration = Declaration {
     ..SQM_QUESTION
 };
 
-fn build_sqm(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build_sqm(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let expected_after = ScoreOption::read(options).is_expected.then_some("");
     let answers = Answers::Rating { rating: Rating::Number, expected_after };
     judge(&SQM, Declaration { answers, ..SQM_QUESTION }, settings, options)
@@ -108,7 +108,7 @@ fn judge(
     question: Declaration,
     settings: &Settings,
     options: &GivenOptions,
-) -> Result<Judge, setup::Error> {
+) -> setup::Result<Judge> {
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     declaration::judge(method, Declaration { shows_reference, ..question }, settings)
 }

@@ -75,7 +75,7 @@ const QUESTION: Declaration = Declaration {
 ///
 /// # Errors
 /// Those of [`declaration::judge`].
-pub fn judge(settings: &Settings) -> Result<Judge, setup::Error> {
+pub fn judge(settings: &Settings) -> setup::Result<Judge> {
     declaration::judge(&METHOD, QUESTION, settings)
 }
 

@@ -63,7 +63,7 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Question, Retry, Role, Stage, Verdict,
+    Judge, Method, Model, Panel, Protocol, Provenance, Question, Result, Retry, Role, Stage, Verdict,
     in_parallel,
     method::Calls,
     pair::Pair,
@@ -208,7 +208,7 @@ struct Task<'a> {
 }
 
 impl Protocol for HiMate {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
@@ -225,7 +225,7 @@ impl Protocol for HiMate {
         if self.stages == Stages::Single { Vec::new() } else { pairs.into_iter().map(remark).collect() }
     }
 
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> setup::Result<()> {
         self.limit.check_model(&model_of(Role::Tier2))
     }
 }
@@ -248,7 +248,7 @@ impl HiMate {
     /// # Errors
     /// The errors of [`super::registry::build`]; options that do not go together; a calibration for other
     /// prompts.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         check_options(options)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
         let prompts = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
@@ -292,7 +292,7 @@ impl HiMate {
         if self.is_weighed { "weighed" } else { "asked" }
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let errors = if self.stages == Stages::Single {
             self.evaluate_alone(panel, segment)?
         } else {
@@ -304,7 +304,7 @@ impl HiMate {
     }
 
     /// All tier-2 agents at once.
-    fn evaluate_subtypes(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
+    fn evaluate_subtypes(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>> {
         let mut tasks = Vec::new();
         for (core, subtype) in self.subtypes() {
             let limit = self.limit.for_subtype(segment, &subtype.path)?;
@@ -315,7 +315,7 @@ impl HiMate {
     }
 
     /// One subtype through all stages. The outcome for an error is counted with the call that found it.
-    fn evaluate_subtype(&self, task: &Task, limit: f64) -> Result<Option<ErrorSpan>, Error> {
+    fn evaluate_subtype(&self, task: &Task, limit: f64) -> Result<Option<ErrorSpan>> {
         let Some(found) = task.stage(|task| self.evaluate(task))? else { return Ok(None) };
         if self.stages == Stages::Evaluation {
             let found = task.stage(|task| self.locate(task, found.clone()))?;
@@ -350,7 +350,7 @@ impl HiMate {
     ///
     /// # Errors
     /// An answer that cannot be used, or none.
-    pub fn confidences(&self, panel: &Panel, segment: &Segment) -> Result<Vec<(String, f64)>, Error> {
+    pub fn confidences(&self, panel: &Panel, segment: &Segment) -> Result<Vec<(String, f64)>> {
         let subtypes: Vec<_> = self.subtypes().collect();
         let found = in_parallel(&subtypes, |_, (core, subtype)| {
             let task = Task { panel, segment, core, subtype };
@@ -361,13 +361,13 @@ impl HiMate {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    fn two_turns(&self, system: File, user: File, values: &Value) -> Result<Chat, Error> {
+    fn two_turns(&self, system: File, user: File, values: &Value) -> Result<Chat> {
         let system = self.prompts.render(system, values)?;
         Ok(Chat::new().system(system).user(self.prompts.render(user, values)?))
     }
 
     /// An error in the form that the later stages show.
-    fn information(&self, subtype: &Subtype, found: &Finding) -> Result<String, Error> {
+    fn information(&self, subtype: &Subtype, found: &Finding) -> Result<String> {
         let severity = capitalised(found.severity);
         let values = json!({
             "subtype": subtype, "severity": severity, "span": found.span, "explanation": found.explanation,
@@ -387,10 +387,7 @@ impl HiMate {
     }
 
     /// The enforced form; free text where answers are not enforced.
-    fn form(
-        &self,
-        enforced: impl FnOnce() -> Result<ResponseFormat, Error>,
-    ) -> Result<ResponseFormat, Error> {
+    fn form(&self, enforced: impl FnOnce() -> Result<ResponseFormat>) -> Result<ResponseFormat> {
         if self.is_strict() { enforced() } else { Ok(ResponseFormat::Text) }
     }
 
@@ -399,7 +396,7 @@ impl HiMate {
     }
 
     /// Renders every prompt once.
-    fn try_prompts(&self) -> Result<(), Error> {
+    fn try_prompts(&self) -> Result<()> {
         for (core, subtype) in self.subtypes().take(1) {
             let mut values = self.query(&Pair::sample(), subtype);
             self.try_evaluation(&values)?;
@@ -427,14 +424,14 @@ impl Task<'_> {
         role: Role,
         stage: Stage,
         question: &Question,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let step = stage.about(self.subtype.path.as_str());
         self.panel.ask_until(role, step, question, Retry::AGENT, read)
     }
 
     /// Runs a stage, and once more at another seed where one of its answers cannot be used.
-    fn stage<T>(&self, work: impl Fn(&Task) -> Result<T, Error>) -> Result<T, Error> {
+    fn stage<T>(&self, work: impl Fn(&Task) -> Result<T>) -> Result<T> {
         match work(self) {
             Err(error) if error.is_of_the_answer() => {
                 let seed = self.panel.sampling.seed.wrapping_add(ANOTHER_TIME);
@@ -466,7 +463,7 @@ fn capitalised(severity: mqm::Severity) -> String {
 ///
 /// # Errors
 /// [`setup::Error::Conflict`].
-pub fn check_options(options: &Options) -> Result<(), setup::Error> {
+pub fn check_options(options: &Options) -> setup::Result<()> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
     let has_discussion = *options.stages == Stages::Discussion;
     let options_given =

@@ -118,13 +118,13 @@ pub use setup::{Granularity, LanguageCheck, Preset, Settings};
 pub trait Protocol: Sync + Send {
     /// Judges one group. The answer has one entry per unit: per segment, or one for the whole group when the
     /// granularity is a document or more (see [`Judge::unit`]).
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>>;
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>>;
 
     /// Checks the whole input before the first call.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when the judge cannot judge it.
-    fn check_input(&self, _segments: &[Segment]) -> Result<(), setup::Error> {
+    fn check_input(&self, _segments: &[Segment]) -> setup::Result<()> {
         Ok(())
     }
 
@@ -143,7 +143,7 @@ pub trait Protocol: Sync + Send {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when a setting holds for another model.
-    fn check_models(&self, _model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+    fn check_models(&self, _model_of: &dyn Fn(Role) -> Model) -> setup::Result<()> {
         Ok(())
     }
 }
@@ -225,7 +225,7 @@ impl Judge {
 
     /// [`Protocol::judge`], at every seed. No model is called about units that are not translations
     /// ([`untranslated`]).
-    pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         untranslated::judge(self, &panel.with_reasoning(self.reasoning), group)
     }
 
@@ -249,7 +249,7 @@ impl Judge {
     ///
     /// # Errors
     /// [`setup::Error::SameSamples`] when all samples would be the same, at temperature 0.
-    pub fn sampled(self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
+    pub fn sampled(self, samples: usize, sampling: &Sampling) -> setup::Result<Self> {
         if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
             return Err(setup::Error::SameSamples(samples));
         }
@@ -328,7 +328,7 @@ impl Model {
         method: &str,
         [name, sha256]: [&str; 2],
         hint: &str,
-    ) -> Result<(), setup::Error> {
+    ) -> setup::Result<()> {
         if self.sha256 == sha256 {
             return Ok(());
         }
@@ -412,6 +412,9 @@ fn on_empty(method: &str, segments: &[Segment]) -> Option<String> {
         )
     })
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason why a unit has no verdict.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -76,7 +76,7 @@ impl SourceFile {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] where there is none.
-    pub fn value(&self, words: &str) -> Result<Value, setup::Error> {
+    pub fn value(&self, words: &str) -> setup::Result<Value> {
         let name = words.trim().trim_end_matches('=').trim_end();
         literal_after(&self.text, words).ok_or_else(|| self.fault(&format!("it does not define `{name}`")))
     }
@@ -85,7 +85,7 @@ impl SourceFile {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] where there is none.
-    pub fn text(&self, words: &str) -> Result<String, setup::Error> {
+    pub fn text(&self, words: &str) -> setup::Result<String> {
         match self.value(words)? {
             Value::String(text) => Ok(text),
             _ => Err(self.fault(&format!("`{}` is not a text", words.trim()))),
@@ -96,7 +96,7 @@ impl SourceFile {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] where there is none.
-    pub fn list(&self, words: &str) -> Result<Vec<String>, setup::Error> {
+    pub fn list(&self, words: &str) -> setup::Result<Vec<String>> {
         serde_json::from_value(self.value(words)?)
             .map_err(|e| self.fault(&format!("`{}`: {e}", words.trim())))
     }

@@ -60,7 +60,7 @@ use self::{
     start::Start,
 };
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Stage, Step, Verdict, confidence,
+    Judge, Method, Panel, Protocol, Provenance, Result, Retry, Role, Stage, Step, Verdict, confidence,
     in_parallel,
     method::Calls,
     pair::Pair,
@@ -178,7 +178,7 @@ pub enum Shots {
 ///
 /// # Errors
 /// Options that do not go together, and a number of rounds that is out of range.
-pub fn read_options(options: &GivenOptions) -> Result<(Options, usize), setup::Error> {
+pub fn read_options(options: &GivenOptions) -> setup::Result<(Options, usize)> {
     let options = Options::read(options);
     check_options(&options)?;
     let rounds = rounds(&options)?;
@@ -204,7 +204,7 @@ enum Viewpoints {
 }
 
 impl Protocol for MMad {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
@@ -224,7 +224,7 @@ impl MMad {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`], and options that do not go together.
-    fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options, rounds: usize) -> setup::Result<Self> {
         let rules = (*options.skip != Some(Skipped::Stage2)).then(|| Rules::of(options, rounds));
         let has_judge = *options.skip != Some(Skipped::Stage3);
         let is_gemba = *options.start == First::Gemba;
@@ -267,7 +267,7 @@ impl MMad {
     }
 
     /// The three stages.
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let viewpoints = match &self.start {
             Start::Gemba(gemba) => {
                 let annotations = start::from_gemba(gemba, panel, segment)?;
@@ -297,7 +297,7 @@ impl MMad {
         segment: &Segment,
         dimension: &Dimension,
         shots: &[Shot],
-    ) -> Result<Vec<Annotation>, Error> {
+    ) -> Result<Vec<Annotation>> {
         let annotations = self.annotate(panel, segment, dimension, shots)?;
         self.debate(panel, segment, dimension, annotations)
     }
@@ -309,7 +309,7 @@ impl MMad {
         segment: &Segment,
         dimension: &Dimension,
         shots: &[Shot],
-    ) -> Result<Vec<Annotation>, Error> {
+    ) -> Result<Vec<Annotation>> {
         let chat = self.chat(segment, dimension, shots)?;
         let question = Question {
             role: Role::Annotator,
@@ -327,7 +327,7 @@ impl MMad {
         segment: &Segment,
         dimension: &Dimension,
         stand: Vec<Annotation>,
-    ) -> Result<Vec<Annotation>, Error> {
+    ) -> Result<Vec<Annotation>> {
         match self.rules {
             Some(rules) => Debate::new(self, rules, panel, (segment, dimension), &stand).hold(),
             None => Ok(stand),
@@ -335,12 +335,7 @@ impl MMad {
     }
 
     /// Stage 3, final judgement (Figure 10).
-    fn conclude(
-        &self,
-        panel: &Panel,
-        segment: &Segment,
-        viewpoints: &Viewpoints,
-    ) -> Result<Vec<ErrorSpan>, Error> {
+    fn conclude(&self, panel: &Panel, segment: &Segment, viewpoints: &Viewpoints) -> Result<Vec<ErrorSpan>> {
         let all = viewpoints.all();
         let to_errors =
             |annotations: &[Annotation]| annotations.iter().map(|a| a.to_error(segment)).collect();
@@ -363,7 +358,7 @@ impl MMad {
     }
 
     /// The question of Stage 1: system, shots, segment. Up to the segment it is the same for all segments.
-    fn chat(&self, segment: &Segment, dimension: &Dimension, shots: &[Shot]) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment, dimension: &Dimension, shots: &[Shot]) -> Result<Chat> {
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
         for shot in shots {
             let answer = annotation::shot_annotations(shot, dimension, self.preset);
@@ -374,7 +369,7 @@ impl MMad {
         Ok(chat.user(self.render_query(dimension, Pair::of(segment))?))
     }
 
-    fn render_query(&self, dimension: &Dimension, pair: Pair) -> Result<String, Error> {
+    fn render_query(&self, dimension: &Dimension, pair: Pair) -> Result<String> {
         #[derive(Serialize)]
         struct Query<'a> {
             #[serde(flatten)]
@@ -385,7 +380,7 @@ impl MMad {
         self.prompts.render(QUERY, Query { pair, dimension: dimension.name, strict: self.is_strict() })
     }
 
-    fn judge_chat(&self, segment: &Segment, viewpoints: &Viewpoints) -> Result<Chat, Error> {
+    fn judge_chat(&self, segment: &Segment, viewpoints: &Viewpoints) -> Result<Chat> {
         let mut values = json!(Pair::of(segment));
         values["strict"] = json!(self.is_strict());
         match viewpoints {
@@ -406,7 +401,7 @@ impl MMad {
         dimension: &Dimension,
         thoughts: Option<&str>,
         segment: &Segment,
-    ) -> Result<ResponseFormat, Error> {
+    ) -> Result<ResponseFormat> {
         if self.is_strict() {
             return annotation::form(&self.prompts, dimension, thoughts, segment);
         }
@@ -420,8 +415,8 @@ impl MMad {
         question: &Question,
         chat: &Chat,
         form: &ResponseFormat,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);
         let request = panel.question(chat, form, max_tokens);
         panel.ask_until(question.role, &question.step, &request, Retry::AGENT, read)
@@ -453,7 +448,7 @@ impl Viewpoints {
 }
 
 /// Options that do not go together.
-fn check_options(options: &Options) -> Result<(), setup::Error> {
+fn check_options(options: &Options) -> setup::Result<()> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
     let is_gemba = *options.start == First::Gemba;
     if is_gemba && *options.skip == Some(Skipped::Stage1) {
@@ -484,7 +479,7 @@ fn check_options(options: &Options) -> Result<(), setup::Error> {
     Ok(())
 }
 
-fn rounds(options: &Options) -> Result<usize, setup::Error> {
+fn rounds(options: &Options) -> setup::Result<usize> {
     let rounds = Some(*options.rounds).filter(|n| n.fract() == 0.0 && (1.0..=MAX_ROUNDS).contains(n));
     rounds.map(|n| n as usize).ok_or_else(|| setup::Error::Value {
         option: "option `rounds`".into(),

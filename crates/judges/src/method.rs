@@ -140,7 +140,7 @@ impl Method<'_> {
     ///
     /// # Errors
     /// Those of [`GivenOptions::parse`].
-    pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
+    pub fn parse_options(&self, text: &str) -> setup::Result<GivenOptions> {
         GivenOptions::parse(self.name, &self.all_options(), text)
     }
 }
@@ -171,7 +171,7 @@ pub enum SystemMeans {
 }
 
 /// Builds a judge from settings and options.
-pub type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
+pub type Build = fn(&Settings, &GivenOptions) -> setup::Result<Judge>;
 
 /// Model calls for one unit of judgement. A retry after an unusable answer does not count, except where the
 /// published program itself asks again.

@@ -124,7 +124,7 @@ impl MethodFile {
     /// # Errors
     /// [`setup::Error::Read`]; [`setup::Error::Line`] for a file that is no method, or that names files
     /// outside of its folder or values that templates do not have.
-    pub fn read(path: &Path) -> Result<Self, setup::Error> {
+    pub fn read(path: &Path) -> setup::Result<Self> {
         let (folder, name) = place(path);
         let text = read_within(&folder, &name)
             .map_err(|source| setup::Error::Read { file: folder.join(&name), source })?;
@@ -182,7 +182,7 @@ impl MethodFile {
     /// # Errors
     /// [`setup::Error::Conflict`] for a folder of other prompts, and those of
     /// [`SingleQuestion::with_prompts`].
-    pub fn judge(&self, settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    pub fn judge(&self, settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
         setup::reject(&[(
             settings.prompts.is_some(),
             "a method in a file has its prompts beside it; hint: change those of a copy of its folder",
@@ -199,7 +199,7 @@ impl MethodFile {
 
     /// Checks that templates use no values but those that exist, and that they can be rendered with and
     /// without a reference; returns true if one shows it.
-    fn check_templates(&self, folder: &Path, templates: &Prompts) -> Result<bool, setup::Error> {
+    fn check_templates(&self, folder: &Path, templates: &Prompts) -> setup::Result<bool> {
         let mut takes_reference = false;
         for template in [SYSTEM, QUESTION] {
             let Some(file) = self.files.iter().find(|file| file.is_at(template)) else { continue };

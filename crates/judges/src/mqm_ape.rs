@@ -19,7 +19,7 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Role, Stage, Step, Verdict,
+    Judge, Method, Panel, Protocol, Result, Role, Stage, Step, Verdict,
     declaration::{Declaration, SingleQuestion},
     gemba_mqm::{ANNOTATE, THREE_SHOT},
     in_parallel,
@@ -96,8 +96,8 @@ impl Outcome {
     /// Those of `is_a_better`.
     pub fn of_both_orders(
         part: &str,
-        is_a_better: impl Fn(Order, Step) -> Result<bool, Error> + Sync,
-    ) -> Result<Self, Error> {
+        is_a_better: impl Fn(Order, Step) -> Result<bool> + Sync,
+    ) -> Result<Self> {
         let is_correction_better = |order| {
             // Swapped, the correction is A.
             let is_swapped = order == Order::Swapped;
@@ -136,7 +136,7 @@ impl Questions {
     ///
     /// # Errors
     /// The errors of [`SingleQuestion::load`].
-    pub fn load(errors: Declaration, settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn load(errors: Declaration, settings: &Settings) -> setup::Result<Self> {
         let files =
             errors.files(settings.preset).into_iter().chain([CORRECTION, COMPARISON]).collect::<Vec<_>>();
         let errors =
@@ -152,7 +152,7 @@ impl Questions {
     ///
     /// # Errors
     /// Those of [`Prompts::render`].
-    pub fn correction(&self, texts: &Texts, error: &ErrorSpan) -> Result<Chat, Error> {
+    pub fn correction(&self, texts: &Texts, error: &ErrorSpan) -> Result<Chat> {
         let mut values = json!(texts.query().shown(self.preset));
         values["category"] = json!(error.category);
         values["span"] = json!(error.span);
@@ -163,7 +163,7 @@ impl Questions {
     ///
     /// # Errors
     /// Those of [`Prompts::render`].
-    pub fn comparison(&self, texts: &Texts, correction: &str, order: Order) -> Result<Chat, Error> {
+    pub fn comparison(&self, texts: &Texts, correction: &str, order: Order) -> Result<Chat> {
         let mut values = json!(texts.query().shown(self.preset));
         let target = values["target"].as_str().unwrap_or_default().to_owned();
         let (a, b) = order.put(&target, correction);
@@ -179,19 +179,19 @@ impl From<MqmApe> for Judge {
 }
 
 impl Protocol for MqmApe {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), &Texts::of(segment)))
     }
 }
 
 impl MqmApe {
-    fn new(settings: &Settings) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings) -> setup::Result<Self> {
         let weights = settings.weights("mqm-ape", settings.granularity.unwrap_or_default())?;
         let questions = Questions::load(THREE_SHOT, settings)?;
         Ok(Self { questions, weights, max_tokens: settings.max_tokens })
     }
 
-    fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict> {
         let named = self.questions.errors.judge_unit(panel, texts)?.errors;
         let weighed = in_parallel(&named, |idx, error| self.weighed(panel, texts, idx, error));
         let errors = weighed.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -199,13 +199,7 @@ impl MqmApe {
     }
 
     /// An error with its penalty and its suggestion.
-    fn weighed(
-        &self,
-        panel: &Panel,
-        texts: &Texts,
-        idx: usize,
-        error: &ErrorSpan,
-    ) -> Result<ErrorSpan, Error> {
+    fn weighed(&self, panel: &Panel, texts: &Texts, idx: usize, error: &ErrorSpan) -> Result<ErrorSpan> {
         let part = (idx + 1).to_string();
         let correction = self.correct(panel, texts, error, &part)?;
         if correction == texts.target.trim() {
@@ -219,7 +213,7 @@ impl MqmApe {
     }
 
     /// A translation without the error.
-    fn correct(&self, panel: &Panel, texts: &Texts, error: &ErrorSpan, part: &str) -> Result<String, Error> {
+    fn correct(&self, panel: &Panel, texts: &Texts, error: &ErrorSpan, part: &str) -> Result<String> {
         let chat = self.questions.correction(texts, error)?;
         // A translation of one line is corrected in one line.
         let any = if texts.target.trim().contains('\n') { "(?s:.+)" } else { r"[^\n]+" };
@@ -231,7 +225,7 @@ impl MqmApe {
     }
 
     /// True if translation A is better.
-    fn is_a_better(&self, panel: &Panel, step: Step, chat: &Chat) -> Result<bool, Error> {
+    fn is_a_better(&self, panel: &Panel, step: Step, chat: &Chat) -> Result<bool> {
         let form = ResponseFormat::Choice(["A", "B"].map(str::to_owned).into());
         let question = panel.question(chat, &form, self.max_tokens.unwrap_or(BUDGETS[1]));
         let reply = panel.answer(Role::Comparer, step, &question)?;
@@ -244,7 +238,7 @@ impl MqmApe {
 }
 
 /// The correction of an answer, without quotes that the translation does not have.
-fn read_correction(answer: &str, translation: &str) -> Result<String, Error> {
+fn read_correction(answer: &str, translation: &str) -> Result<String> {
     let unusable = |reason: &str| reading::unusable(answer, reason);
     let text =
         answer.trim().strip_prefix(LEAD).ok_or_else(|| unusable("no `Corrected Translation:`"))?.trim();

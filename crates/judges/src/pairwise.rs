@@ -4,7 +4,7 @@
 
 use std::panic::resume_unwind;
 
-use super::Error;
+use super::{Error, Result};
 
 /// Order of two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Order {
 ///
 /// # Errors
 /// The first error that `ask` returns.
-pub fn both_orders<T: Send>(ask: impl Fn(Order) -> Result<T, Error> + Sync) -> Result<[T; 2], Error> {
+pub fn both_orders<T: Send>(ask: impl Fn(Order) -> Result<T> + Sync) -> Result<[T; 2]> {
     std::thread::scope(|scope| {
         let swapped = scope.spawn(|| ask(Order::Swapped));
         let as_given = ask(Order::AsGiven);

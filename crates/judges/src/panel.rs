@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
-    Error, Verdict,
+    Error, Result, Verdict,
     method::{Role, Step},
     reading,
 };
@@ -86,7 +86,7 @@ pub struct Question<'q> {
 
 impl Question<'_> {
     /// The answer, provided that its budget did not cut it.
-    fn whole(&self, reply: Reply) -> Result<Reply, Error> {
+    fn whole(&self, reply: Reply) -> Result<Reply> {
         reading::whole(&reply, self.sampling.max_tokens)?;
         Ok(reply)
     }
@@ -212,7 +212,7 @@ impl Panel {
     ///
     /// # Errors
     /// The errors of the model's [`Llm::ask`]; [`llm::Error::NoSignal`].
-    pub fn ask(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply, llm::Error> {
+    pub fn ask(&self, role: Role, step: impl Into<Step>, question: &Question) -> llm::Result<Reply> {
         self.attempt(Attempt { role, step: step.into(), number: 0 }, question)
     }
 
@@ -220,7 +220,7 @@ impl Panel {
     ///
     /// # Errors
     /// Those of [`Panel::ask`], and [`Error::Truncated`].
-    pub fn answer(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply, Error> {
+    pub fn answer(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply> {
         question.whole(self.ask(role, step, question)?)
     }
 
@@ -236,8 +236,8 @@ impl Panel {
         step: impl Into<Step>,
         question: &Question,
         retry: Retry,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let again = |attempt: usize, _: &Sampling, _: &Error| {
             let temperature = question.sampling.temperature + retry.warmer * attempt as f32;
             (attempt < retry.tries).then(|| Sampling { temperature, ..question.sampling.clone() })
@@ -256,8 +256,8 @@ impl Panel {
         step: impl Into<Step>,
         question: &Question,
         again: impl Fn(usize, &Sampling, &Error) -> Option<Sampling>,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let mut attempt = Attempt { role, step: step.into(), number: 0 };
         let mut question = question.clone();
         let seed = question.sampling.seed;
@@ -282,12 +282,12 @@ impl Panel {
     }
 
     /// Asks and records a question, after the reasoning before its answer.
-    fn attempt(&self, attempt: Attempt, question: &Question) -> Result<Reply, llm::Error> {
+    fn attempt(&self, attempt: Attempt, question: &Question) -> llm::Result<Reply> {
         let chat = self.reasoned(&attempt, question.chat, &question.sampling)?;
         self.record_answer(attempt, &Question { chat: &chat, ..question.clone() })
     }
 
-    fn record_answer(&self, attempt: Attempt, question: &Question) -> Result<Reply, llm::Error> {
+    fn record_answer(&self, attempt: Attempt, question: &Question) -> llm::Result<Reply> {
         let Question { chat, form, sampling } = question;
         let start = Instant::now();
         let answered = self.llm(attempt.role).ask(chat, form, sampling);
@@ -309,7 +309,7 @@ impl Panel {
         step: impl Into<Step>,
         chat: &Chat,
         continuations: &[String],
-    ) -> Result<Vec<Scored>, llm::Error> {
+    ) -> llm::Result<Vec<Scored>> {
         let attempt = Attempt { role, step: step.into(), number: 0 };
         let chat = self.reasoned_as_before(&attempt, chat)?;
         let start = Instant::now();
@@ -331,7 +331,7 @@ impl Panel {
         chat: &Chat,
         text: &str,
         probe: &LinearProbe,
-    ) -> Result<Scored, llm::Error> {
+    ) -> llm::Result<Scored> {
         self.read_by(role, step.into(), chat, text, |llm| llm.read(chat, text, probe))
     }
 
@@ -339,7 +339,7 @@ impl Panel {
     ///
     /// # Errors
     /// The errors of the model's [`Llm::score`].
-    pub fn score(&self, role: Role, step: impl Into<Step>, chat: &Chat) -> Result<Vec<f64>, llm::Error> {
+    pub fn score(&self, role: Role, step: impl Into<Step>, chat: &Chat) -> llm::Result<Vec<f64>> {
         let scored = self.read_by(role, step.into(), chat, "", |llm| llm.score(chat))?;
         let outputs = scored.reading.and_then(|mut reading| reading.values.pop());
         outputs.ok_or_else(|| llm::Error::Engine("the record has no outputs of a score head".into()))
@@ -354,7 +354,7 @@ impl Panel {
         role: Role,
         step: impl Into<Step>,
         texts: &MetricTexts<'_>,
-    ) -> Result<Estimate, llm::Error> {
+    ) -> llm::Result<Estimate> {
         let estimate = |llm: &dyn Llm| llm.estimate(texts).map(Scored::from);
         let scored = self.read_by(role, step.into(), &texts.chat(), "", estimate)?;
         scored.estimate.ok_or_else(|| llm::Error::Engine("the record has no estimate of a metric".into()))
@@ -367,8 +367,8 @@ impl Panel {
         step: Step,
         chat: &Chat,
         text: &str,
-        read: impl FnOnce(&dyn Llm) -> Result<Scored, llm::Error>,
-    ) -> Result<Scored, llm::Error> {
+        read: impl FnOnce(&dyn Llm) -> llm::Result<Scored>,
+    ) -> llm::Result<Scored> {
         let start = Instant::now();
         let states = read(&**self.llm(role));
         let attempt = Attempt { role, step, number: 0 };
@@ -378,7 +378,7 @@ impl Panel {
     }
 
     /// Records texts that were scored, with a reply that sums them up.
-    fn record_scores(&self, mut call: Call, scored: &Result<Vec<Scored>, llm::Error>) {
+    fn record_scores(&self, mut call: Call, scored: &llm::Result<Vec<Scored>>) {
         (call.scored, call.error) = answer_and_error(scored);
         let weighed =
             call.scored.iter().filter(|scored| scored.reading.is_none() && scored.estimate.is_none());
@@ -438,8 +438,8 @@ impl Panel {
     pub fn each_segment(
         &self,
         group: &[Segment],
-        judge: impl Fn(&Self, &Segment) -> Result<Verdict, Error> + Sync,
-    ) -> Vec<Result<Verdict, Error>> {
+        judge: impl Fn(&Self, &Segment) -> Result<Verdict> + Sync,
+    ) -> Vec<Result<Verdict>> {
         in_parallel(group, |idx, segment| {
             if segment.is_blank() { Err(Error::nothing_to_judge()) } else { judge(&self.about(idx), segment) }
         })
@@ -454,7 +454,7 @@ impl Panel {
 }
 
 /// The answer, or an empty one and the error.
-fn answer_and_error<T: Clone + Default>(result: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
+fn answer_and_error<T: Clone + Default>(result: &llm::Result<T>) -> (T, Option<llm::Error>) {
     match result {
         Ok(answer) => (answer.clone(), None),
         Err(error) => (T::default(), Some(error.clone())),

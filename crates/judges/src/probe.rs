@@ -21,7 +21,7 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     method::{Calls, Output, SystemMeans},
     on_empty,
     prompt::{File, Prompts, file},
@@ -100,7 +100,7 @@ pub struct Probe {
 }
 
 impl Protocol for Probe {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| self.read(panel, segment))
     }
 
@@ -112,7 +112,7 @@ impl Protocol for Probe {
         Some(self.fit.scope())
     }
 
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> setup::Result<()> {
         self.fit.check_model(&model_of(Role::Annotator))
     }
 }
@@ -138,7 +138,7 @@ impl Probe {
     /// # Errors
     /// The errors of [`super::registry::build`]; shots, which the method does not have; a fit that cannot be
     /// read or was made with another prompt.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         if settings.shots.is_some() {
             return Err(setup::Error::NoShots);
         }
@@ -150,14 +150,14 @@ impl Probe {
     ///
     /// # Errors
     /// A fit that was made with another prompt, weights that are not known.
-    pub fn with(fit: Fit, settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn with(fit: Fit, settings: &Settings) -> setup::Result<Self> {
         let prompts = prompts(settings)?;
         fit.check_prompts(prompts.hash())?;
         let weights = mqm::weights::find(settings.weights.as_deref().unwrap_or("wmt"))?;
         Ok(Self { prompts, fit, weights, has_checks: true })
     }
 
-    fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+    fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         if segment.hypothesis.trim().is_empty() {
             return Err(Error::Empty("the translation is empty".into()));
         }
@@ -197,7 +197,7 @@ pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Readout) 
 ///
 /// # Errors
 /// A prompt that cannot be read or filled in.
-pub fn prompts(settings: &Settings) -> Result<Prompts, setup::Error> {
+pub fn prompts(settings: &Settings) -> setup::Result<Prompts> {
     let prompts = Prompts::load(&[PROMPT], settings)?;
     let query = Query { source_lang: "", target_lang: "", source: "a" };
     prompts.render(PROMPT, query).map_err(setup::Error::from_prompt)?;
@@ -208,7 +208,7 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, setup::Error> {
 ///
 /// # Errors
 /// A prompt that cannot be filled in.
-pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
+pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat> {
     let query = Query {
         source_lang: segment.src_lang.name(),
         target_lang: segment.tgt_lang.name(),

@@ -7,7 +7,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
 use tribunal_core::{digest, files};
 
-use super::{Error, setup, setup::Settings};
+use super::{Error, Result, setup, setup::Settings};
 use crate::jinja;
 
 /// Maximum size of a file that replaces a prompt. Unit: bytes.
@@ -79,7 +79,7 @@ impl Prompts {
     /// # Errors
     /// [`setup::Error::Read`], [`setup::Error::Prompt`] for a template with a syntax error, and
     /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
-    pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn load(files: &[File], settings: &Settings) -> setup::Result<Self> {
         Self::from_files(files.iter().map(InForce::from).collect(), settings)
     }
 
@@ -87,7 +87,7 @@ impl Prompts {
     ///
     /// # Errors
     /// Those of [`Prompts::load`].
-    pub fn from_files(mut files: Vec<InForce>, settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn from_files(mut files: Vec<InForce>, settings: &Settings) -> setup::Result<Self> {
         let mut environment = jinja::environment();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         let mut n_replaced = 0;
@@ -126,7 +126,7 @@ impl Prompts {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] when the file is not JSON.
-    pub fn schema(&self, file: File) -> Result<serde_json::Value, setup::Error> {
+    pub fn schema(&self, file: File) -> setup::Result<serde_json::Value> {
         let text = self.render(file, ()).map_err(setup::Error::from_prompt)?;
         serde_json::from_str(&text)
             .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: e.to_string() })
@@ -143,7 +143,7 @@ impl Prompts {
     ///
     /// # Errors
     /// [`Error::Failed`] when the template uses a value that the method does not provide.
-    pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
+    pub fn render(&self, file: File, values: impl Serialize) -> Result<String> {
         self.try_render(file, values).map_err(|e| {
             let name = self.find(file).map_or(file.name, |known| &known.name);
             Error::Failed(format!("prompt `{name}`: {}", reason(&e)))
@@ -182,7 +182,7 @@ pub fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
 }
 
 /// The replacement of a file, if there is one.
-fn replacement(name: &str, settings: &Settings) -> Result<Option<String>, setup::Error> {
+fn replacement(name: &str, settings: &Settings) -> setup::Result<Option<String>> {
     let is_shots = Path::new(name).extension().is_some_and(|e| e == "jsonl");
     let path = match (&settings.shots, &settings.prompts) {
         (Some(shots), _) if is_shots => shots.clone(),

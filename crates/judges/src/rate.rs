@@ -45,7 +45,7 @@ use self::{
     tools::{Action, ToolCall},
 };
 use super::{
-    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Verdict, in_parallel,
+    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Result, Retry, Role, Verdict, in_parallel,
     method::Calls,
     prompt::{File, Prompts, file},
     reading,
@@ -161,7 +161,7 @@ pub struct Team {
 }
 
 impl Protocol for Rate {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         if !self.config.shares_memory {
             return in_parallel(group, |idx, segment| {
                 self.assess(&panel.about(idx), segment, &mut Memory::default())
@@ -196,7 +196,7 @@ impl Config {
     /// # Errors
     /// Weights and shots, which the method does not have; an index that cannot be opened; a number of rounds
     /// that is not whole.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         if settings.weights.is_some() || settings.shots.is_some() {
             return Err(setup::Error::NeitherWeightsNorShots);
         }
@@ -258,7 +258,7 @@ impl Rate {
     ///
     /// # Errors
     /// Those of [`Config::new`] and [`Prompts::load`].
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let config = Config::new(settings, options)?;
         let files = [&[CORE, TASK, RESPONSE, TURN], agents::FILES].concat();
         let judge = Self { prompts: Prompts::load(&files, settings)?, preset: settings.preset, config };
@@ -278,7 +278,7 @@ impl Rate {
     }
 
     /// The loop over one translation.
-    fn assess(&self, panel: &Panel, segment: &Segment, memory: &mut Memory) -> Result<Verdict, Error> {
+    fn assess(&self, panel: &Panel, segment: &Segment, memory: &mut Memory) -> Result<Verdict> {
         if segment.is_blank() {
             return Err(Error::nothing_to_judge());
         }
@@ -309,7 +309,7 @@ impl Rate {
     }
 
     /// Figures 15 to 17, without the agents that are left out.
-    fn system(&self) -> Result<String, Error> {
+    fn system(&self) -> Result<String> {
         let Team { search, comparison } = self.config.team;
         let values = serde_json::json!({
             "search": search, "comparison": comparison, "strict": self.is_strict(),
@@ -317,7 +317,7 @@ impl Rate {
         self.prompts.render(CORE, values)
     }
 
-    fn opening(&self, segment: &Segment, memory: &Memory) -> Result<Chat, Error> {
+    fn opening(&self, segment: &Segment, memory: &Memory) -> Result<Chat> {
         #[derive(Serialize)]
         struct Task<'a> {
             source_lang: &'a str,
@@ -340,7 +340,7 @@ impl Rate {
 }
 
 /// The index of the option `search`.
-fn open_evidence(options: &Options) -> Result<Option<Index>, setup::Error> {
+fn open_evidence(options: &Options) -> setup::Result<Option<Index>> {
     let conflict = |reason: String| setup::Error::Conflict(reason);
     match (options.search.as_deref(), *options.skip) {
         (None, _) => Ok(None),
@@ -379,7 +379,7 @@ struct LastEvaluation {
 
 impl Session<'_> {
     /// One question to the core agent: its step, or the fault of its tool call.
-    fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>, Error> {
+    fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>> {
         let budget = self.judge.config.budget(BUDGET);
         let form = if self.judge.is_strict() { self.form(forced)? } else { ResponseFormat::Text };
         let mut question = self.panel.question(&self.chat, &form, budget);
@@ -408,7 +408,7 @@ impl Session<'_> {
     }
 
     /// The form of the core agent's next step in `strict`.
-    fn form(&self, forced: bool) -> Result<ResponseFormat, Error> {
+    fn form(&self, forced: bool) -> Result<ResponseFormat> {
         let is_open = |score: &i64| !self.compared.contains(&(2 * score));
         let is_judged = self.judged.is_some();
         let may_compare = self.judge.config.team.comparison && is_judged && !forced;
@@ -428,7 +428,7 @@ impl Session<'_> {
     }
 
     /// Carries out the core agent's step; the response goes to the core agent alone.
-    fn act(&mut self, round: usize, action: Action) -> Result<Value, Error> {
+    fn act(&mut self, round: usize, action: Action) -> Result<Value> {
         match action {
             Action::Search { query } => self.search(round, &query),
             Action::Evaluate(request) => self.evaluate(round, request),
@@ -437,7 +437,7 @@ impl Session<'_> {
         }
     }
 
-    fn tell(&mut self, name: &str, response: &Value, forced: bool) -> Result<(), Error> {
+    fn tell(&mut self, name: &str, response: &Value, forced: bool) -> Result<()> {
         let response =
             serde_json::to_string_pretty(response).expect("JSON values with string keys can be written");
         let values = serde_json::json!({

@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::Error;
+use super::{Error, Result};
 use crate::llm::{Finish, Reply};
 
 /// Beginnings of refusals.
@@ -30,7 +30,7 @@ const REFUSALS: &[&str] = &[
 ///
 /// # Errors
 /// [`Error::Truncated`].
-pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str, Error> {
+pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str> {
     if reply.finish == Finish::Length { Err(Error::Truncated(max_tokens)) } else { Ok(&reply.text) }
 }
 
@@ -53,7 +53,7 @@ fn is_space(c: char) -> bool {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`] with the reason.
-pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text.trim()).map_err(|e| unusable(text, &format!("not the JSON asked for, {e}")))
 }
 

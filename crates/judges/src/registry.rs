@@ -52,7 +52,7 @@ pub const METHODS: &[&Method<'static>] = &[
 ///
 /// # Errors
 /// [`setup::Error::Method`], which lists the methods and names the nearest.
-pub fn find(name: &str) -> Result<&'static Method<'static>, setup::Error> {
+pub fn find(name: &str) -> setup::Result<&'static Method<'static>> {
     let plain = name.trim().to_lowercase().replace('_', "-");
     METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
         name: name.into(),
@@ -162,7 +162,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::MissingReferences`].
-    pub fn check_references(&self, missing: usize, of: usize) -> Result<(), setup::Error> {
+    pub fn check_references(&self, missing: usize, of: usize) -> setup::Result<()> {
         if missing == 0 || !self.shows_reference() {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::ReferenceNotShown`], [`setup::Error::ReferenceNotRead`].
-    pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
+    pub fn check_reads_reference(&self) -> setup::Result<()> {
         let method = self.method().name.to_owned();
         let takes = self.reference().is_some();
         if self.shows_reference() {
@@ -202,7 +202,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when all samples would be the same, at temperature 0.
-    pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
+    pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> setup::Result<Self> {
         self.judge = self.judge.sampled(samples, sampling)?;
         Ok(self)
     }
@@ -218,11 +218,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::NoReasoning`].
-    pub fn check_reasoning(
-        &self,
-        panel: &Panel,
-        model_of: impl Fn(Role) -> Model,
-    ) -> Result<(), setup::Error> {
+    pub fn check_reasoning(&self, panel: &Panel, model_of: impl Fn(Role) -> Model) -> setup::Result<()> {
         let method = self.method();
         let lacking = method.roles.iter().find(|role| !panel.llm(**role).reasons());
         match (self.judge.reasoning, lacking) {
@@ -245,7 +241,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::Value`], which lists those that it has.
-    pub fn check_roles(&self, roles: impl IntoIterator<Item = Role>) -> Result<(), setup::Error> {
+    pub fn check_roles(&self, roles: impl IntoIterator<Item = Role>) -> setup::Result<()> {
         let method = self.method();
         match roles.into_iter().find(|role| !method.roles.contains(role)) {
             Some(role) => Err(setup::Error::Value {
@@ -378,7 +374,7 @@ pub struct Program {
 /// # Errors
 /// [`setup::Error`]: an unknown name, option or value, a preset or granularity that the method does not have,
 /// prompts and shots that cannot be used, or a file that is no method.
-pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result<Built, setup::Error> {
+pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> setup::Result<Built> {
     let (origin, options) = origin(request)?;
     let method = origin.method();
     let options = method.parse_options(options)?;
@@ -413,7 +409,7 @@ pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result
 }
 
 /// The method of a request, with the text of its options.
-fn origin(request: &str) -> Result<(Origin, &str), setup::Error> {
+fn origin(request: &str) -> setup::Result<(Origin, &str)> {
     let Some((path, options)) = method_file::request(request) else {
         let (name, options) = request.split_once(':').unwrap_or((request, ""));
         let method = find(name).map_err(|error| match error {
@@ -443,7 +439,7 @@ fn rule(
     settings: &Settings,
     scale: Scale,
     signed: &Signature,
-) -> Result<untranslated::Rule, setup::Error> {
+) -> setup::Result<untranslated::Rule> {
     if method.reads == Reads::SourcesOnly {
         return Ok(untranslated::Rule::Ignored);
     }

@@ -18,7 +18,7 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Verdict,
+    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Result, Verdict,
     method::Output,
     prompt::{File, Prompts, file},
     reading::strip,
@@ -116,7 +116,7 @@ struct Query<'a> {
     reference: Option<&'a str>,
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     settings.check_neither_weights_nor_shots(METHOD.name)?;
     let prompts = Prompts::load(&[PROMPT], settings)?;
     let sample = Query { source_lang: "", target_lang: "", source: "", reference: Some("") };
@@ -128,11 +128,11 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 }
 
 impl Protocol for Remedy {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         score_each(panel, group, None, self.is_raw, |segment| self.chat(segment))
     }
 
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+    fn check_input(&self, segments: &[Segment]) -> setup::Result<()> {
         let unknown = segments.iter().find_map(|segment| {
             [&segment.src_lang, &segment.tgt_lang]
                 .into_iter()
@@ -152,7 +152,7 @@ impl Protocol for Remedy {
 }
 
 impl Remedy {
-    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment) -> Result<Chat> {
         let reference = segment.reference.as_deref().map(strip);
         let name = |lang: &Lang| {
             let unknown =

@@ -49,7 +49,7 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     answers::blocks::printed,
     confidence,
     method::Calls,
@@ -174,7 +174,7 @@ pub enum Cue {
 }
 
 impl Protocol for RubricMqm {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
@@ -190,7 +190,7 @@ impl RubricMqm {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`], and options that do not go together.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let (scenario, is_mean) = (*options.scenario, *options.is_mean);
         check_weights(settings, scenario)?;
         Ok(Self {
@@ -213,7 +213,7 @@ impl RubricMqm {
         self.scenario
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let texts = Texts::of(segment, self.questions.shows_reference())?;
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let answer = &reply.text;
@@ -229,7 +229,7 @@ impl RubricMqm {
     }
 
     /// One question about these texts and its answer.
-    fn ask(&self, panel: &Panel, texts: &Texts, cue: Cue) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, texts: &Texts, cue: Cue) -> Result<Reply> {
         let chat = self.questions.chat(texts, cue)?;
         let form = self.questions.form(texts, cue)?;
         panel.answer(Role::Annotator, ANNOTATE, &panel.question(&chat, &form, self.budget))
@@ -240,7 +240,7 @@ impl RubricMqm {
     ///
     /// # Errors
     /// Those of [`Judge::judge`]: an answer that is cut or, in `strict`, not the requested JSON.
-    pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String, Error> {
+    pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String> {
         let reply = self.ask(panel, texts, Cue::Marked)?;
         let answer = &reply.text;
         if self.preset == Preset::Strict {
@@ -253,7 +253,7 @@ impl RubricMqm {
     }
 
     /// The errors of an answer; on a scale their weights are their points.
-    fn read(&self, answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+    fn read(&self, answer: &str) -> Result<Vec<ErrorSpan>> {
         match (self.preset, self.scenario.scale()) {
             (Preset::Paper | Preset::Code, None) => printed::read_any(answer),
             (Preset::Paper | Preset::Code, Some(scale)) => {
@@ -272,7 +272,7 @@ impl RubricMqm {
         ErrorSpan { weight: f64::from(points), ..ErrorSpan::new(category, span, severity) }
     }
 
-    fn named(&self, entry: &JsonEntry, answer: &str) -> Result<ErrorSpan, Error> {
+    fn named(&self, entry: &JsonEntry, answer: &str) -> Result<ErrorSpan> {
         match (&entry.severity, self.scenario.scale()) {
             (Level::Points(points), Some(scale)) if (1..=scale.max()).contains(points) => {
                 Ok(self.scaled(&entry.category, &entry.span, *points))
@@ -305,7 +305,7 @@ impl<'a> Texts<'a> {
     ///
     /// # Errors
     /// [`Error::Failed`] for a reference that is to be shown and missing.
-    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
+    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self> {
         let reference = segment.reference.as_deref().filter(|_| shows_reference);
         if shows_reference && reference.is_none() {
             return Err(Error::no_reference());
@@ -326,7 +326,7 @@ pub fn unmarked(text: &str) -> String {
 }
 
 /// Rejects weights where errors have points.
-fn check_weights(settings: &Settings, scenario: Scenario) -> Result<(), setup::Error> {
+fn check_weights(settings: &Settings, scenario: Scenario) -> setup::Result<()> {
     if settings.weights.is_some() && scenario.scale().is_some() {
         let reason = "rubric-mqm weighs errors only in scenarios without points, and not in preset `code`; hint: leave the weights out";
         return Err(setup::Error::Conflict(reason.into()));

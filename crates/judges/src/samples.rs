@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Panel, Protocol, Verdict, setup::names};
+use super::{Error, Panel, Protocol, Result, Verdict, setup::names};
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
     segment::Segment,
@@ -62,7 +62,7 @@ pub fn judge(
     Samples { n, aggregate }: Samples,
     panel: &Panel,
     group: &[Segment],
-) -> Vec<Result<Verdict, Error>> {
+) -> Vec<Result<Verdict>> {
     if n == 1 {
         return protocol.judge(panel, group);
     }
@@ -82,7 +82,7 @@ pub fn judge(
 }
 
 /// The combined verdict of the samples of one unit.
-fn merge(samples: Vec<Result<Verdict, Error>>, n: usize, aggregate: Aggregate) -> Result<Verdict, Error> {
+fn merge(samples: Vec<Result<Verdict>>, n: usize, aggregate: Aggregate) -> Result<Verdict> {
     let first_error = samples.iter().find_map(|sample| sample.as_ref().err().cloned());
     let verdicts: Vec<Verdict> = samples.into_iter().flatten().collect();
     if let Some(error) = first_error.filter(|_| 2 * verdicts.len() <= n) {

@@ -121,7 +121,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Weights`] for a name that no preset has.
-    pub fn weights(&self, name: &str, granularity: Granularity) -> Result<&'static Weights, Error> {
+    pub fn weights(&self, name: &str, granularity: Granularity) -> Result<&'static Weights> {
         Ok(mqm::weights::find(self.weights_name(name, granularity))?)
     }
 
@@ -129,7 +129,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Conflict`].
-    pub fn check_neither_weights_nor_shots(&self, method: &str) -> Result<(), Error> {
+    pub fn check_neither_weights_nor_shots(&self, method: &str) -> Result<()> {
         if self.weights.is_none() && self.shots.is_none() {
             return Ok(());
         }
@@ -142,7 +142,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Conflict`] when a file of shots is given together with `shots=0`.
-    pub fn has_shots(&self, uses_shots: bool) -> Result<bool, Error> {
+    pub fn has_shots(&self, uses_shots: bool) -> Result<bool> {
         match &self.shots {
             Some(file) if !uses_shots => {
                 let reason = format!("`shots=0` and the shots of `{}`; hint: leave one out", file.display());
@@ -157,7 +157,7 @@ impl Settings {
 ///
 /// # Errors
 /// [`Error::Conflict`].
-pub fn reject(reasons: &[(bool, &str)]) -> Result<(), Error> {
+pub fn reject(reasons: &[(bool, &str)]) -> Result<()> {
     match reasons.iter().find(|(holds, _)| *holds) {
         Some((_, reason)) => Err(Error::Conflict((*reason).into())),
         None => Ok(()),
@@ -188,6 +188,9 @@ pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> S
         .max_by(|a, b| a.0.total_cmp(&b.0));
     close.map_or(String::new(), |(_, other)| format!("; did you mean `{other}`?"))
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason why a judge cannot be set up.
 #[derive(Debug, thiserror::Error)]

@@ -77,7 +77,7 @@ options! {
     }
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let options = Options::read(options);
     let (budget, top_p) = (*options.budget, *options.top_p);
     setup::reject(&[

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::Error;
 use super::correlation::mean;
 use super::scores::Scores;
 use super::scores::units::{Joining, UnitScores};
+use super::{Error, Result};
 
 /// Segment scores of both sides, systems x segments, one row per system.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Aligned {
     ///
     /// # Errors
     /// A system that the metric did not score at all, or score lists of different lengths.
-    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Option<Self>, Error> {
+    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Option<Self>> {
         let (Some(gold_scores), Some(metric_scores)) = (&gold.segments, &metric.segments) else {
             return Ok(None);
         };
@@ -85,7 +85,7 @@ impl Aligned {
         (metric, units): (&str, &UnitScores),
         joining: Joining,
         keep: &BTreeSet<String>,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<Self>> {
         let Some(rated) = &gold.segments else { return Ok(None) };
         let rated = Scores::new(&gold.name, Some(units.gold(rated, joining)), None);
         Self::new(&rated, &Scores::new(metric, Some(units.columns()), None), keep)
@@ -171,7 +171,7 @@ impl AlignedSystems {
     ///
     /// # Errors
     /// A system that the metric did not score.
-    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Self, Error> {
+    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Self> {
         let mut aligned = Self { systems: Vec::new(), gold: Vec::new(), metric: Vec::new() };
         for (system, rated) in gold.systems.iter().filter(|(system, _)| keep.contains(*system)) {
             let Some(rated) = rated else { continue };
@@ -253,7 +253,7 @@ mod tests {
         let column: &[Option<f64>] = &[Some(1.0), None];
         let gold = scores("mqm", &[("a", column), ("b", column), ("c", column)]);
         let metric = scores("m", &[("a", column), ("c", column)]);
-        let others = |result: Result<(), Error>| match result.unwrap_err() {
+        let others = |result: Result<()>| match result.unwrap_err() {
             Error::MissingSystem { metric, system, others } => {
                 assert_eq!((metric.as_str(), system.as_str()), ("m", "b"));
                 others

@@ -4,7 +4,7 @@
 
 use tribunal_core::random;
 
-use super::Error;
+use super::Result;
 use super::scores::units::{Given, UnitScores};
 use super::scores::{Scores, SegmentScores};
 use super::testset::TestSet;
@@ -38,7 +38,7 @@ pub fn baselines(testset: &TestSet, metrics: &[Scores], seed: u64) -> Vec<Scores
     all
 }
 
-fn segments(name: &str, testset: &TestSet, seed: u64) -> Result<SegmentScores, Error> {
+fn segments(name: &str, testset: &TestSet, seed: u64) -> Result<SegmentScores> {
     let n = testset.n_segments();
     let mut segments = SegmentScores::new();
     for (idx, system) in testset.systems.iter().enumerate() {

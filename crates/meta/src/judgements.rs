@@ -9,7 +9,7 @@ use std::{
 use tribunal_core::segment::numbered;
 
 use super::{
-    Error,
+    Error, Result,
     scores::{SegmentScores, numbering::Numbered},
     verdicts::{JudgedError, Verdict},
 };
@@ -77,7 +77,7 @@ impl Judgements {
     ///
     /// # Errors
     /// Two verdicts on one translation.
-    pub fn new(name: &str, verdicts: Vec<Verdict>) -> Result<Self, Error> {
+    pub fn new(name: &str, verdicts: Vec<Verdict>) -> Result<Self> {
         let mut systems: BTreeMap<String, Units> = BTreeMap::new();
         for verdict in verdicts {
             let unit = Unit::new(&verdict);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tribunal_core::files::text;
 
-use super::Error;
+use super::{Error, Result};
 
 pub use jsonl::is_metricx;
 use numbering::Numbered;
@@ -193,7 +193,7 @@ pub enum ScoreFile {
 /// # Errors
 /// Unreadable files, and the first line without a system and score, with a space in the system's name, or
 /// with a score that is not finite.
-pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
+pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile> {
     let text = read_text(path)?;
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or_else(|| Error::Empty(path.into()))?;
     if first.trim_start().starts_with('{') {
@@ -213,7 +213,7 @@ pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
 ///
 /// # Errors
 /// Those of [`read`], and a system with more than one line.
-pub fn read_systems(path: &Path) -> Result<SystemScores, Error> {
+pub fn read_systems(path: &Path) -> Result<SystemScores> {
     let mut systems = SystemScores::new();
     for (system, scores) in read_named(path, &read_text(path)?)? {
         let [score] = scores[..] else {
@@ -224,7 +224,7 @@ pub fn read_systems(path: &Path) -> Result<SystemScores, Error> {
     Ok(systems)
 }
 
-fn read_named(path: &Path, text: &str) -> Result<SegmentScores, Error> {
+fn read_named(path: &Path, text: &str) -> Result<SegmentScores> {
     let mut scores = SegmentScores::new();
     for (number, line) in lines(text) {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -253,7 +253,7 @@ fn spaced_system(line: &str) -> String {
 
 /// Rejects a file of several language pairs where none is selected, and one without the selected pair.
 /// `pairs` has the first line of each.
-fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -> Result<(), Error> {
+fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -> Result<()> {
     let names = || pairs.keys().cloned().collect::<Vec<_>>().join(", ");
     match (lp, pairs.values().min()) {
         (Some(lp), Some(line)) if !pairs.contains_key(lp) => {
@@ -269,7 +269,7 @@ fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -
     }
 }
 
-fn parse_score(path: &Path, number: usize, text: &str) -> Result<Option<f64>, Error> {
+fn parse_score(path: &Path, number: usize, text: &str) -> Result<Option<f64>> {
     if text == "None" {
         return Ok(None);
     }
@@ -300,7 +300,7 @@ pub fn line_error(path: &Path, line: usize, reason: String) -> Error {
 ///
 /// # Errors
 /// [`Error::Read`].
-pub fn read_text(path: &Path) -> Result<String, Error> {
+pub fn read_text(path: &Path) -> Result<String> {
     text::read(path).map_err(|source| Error::Read { path: PathBuf::from(path), source })
 }
 

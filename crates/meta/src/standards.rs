@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::testset::TestSet;
-use super::{Advice, Error};
+use super::{Advice, Error, Result};
 
 /// One line a test set and language pair: name, pair, reference, outliers, human scores.
 const TABLE: &str = include_str!("standards.tsv");
@@ -87,7 +87,7 @@ impl References {
     /// assert_eq!((references.of("he-en"), references.of("en-de")), (Some("refB"), Some("refA")));
     /// assert!(References::parse(&["zh-en=refA".to_owned()], &pairs).is_err());
     /// ```
-    pub fn parse(texts: &[String], pairs: &[String]) -> Result<Self, Error> {
+    pub fn parse(texts: &[String], pairs: &[String]) -> Result<Self> {
         let mut references = Self::default();
         for text in texts {
             let (lp, name) =
@@ -156,12 +156,7 @@ impl Rules {
     ///
     /// # Errors
     /// A reference that the test set does not have.
-    pub fn new(
-        testset: &TestSet,
-        dir: &Path,
-        known_as: Option<&str>,
-        named: Option<&str>,
-    ) -> Result<Self, Error> {
+    pub fn new(testset: &TestSet, dir: &Path, known_as: Option<&str>, named: Option<&str>) -> Result<Self> {
         let lp = &testset.lp;
         let standard = folder_name(dir)
             .and_then(|name| standard(&name, lp))

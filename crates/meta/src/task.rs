@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Error;
 use super::average::{Coefficient, Grouping};
 use super::coverage::CoveragePolicy;
 use super::standards::pairs;
 use super::statistic::Statistic;
+use super::{Error, Result};
 
 /// One statistic over one language pair, or pooled over several.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl TaskSet {
     ///
     /// # Errors
     /// An unknown name, or a pair that the set has no task on.
-    pub fn named(name: &str, pairs: &[String]) -> Result<Self, Error> {
+    pub fn named(name: &str, pairs: &[String]) -> Result<Self> {
         match name {
             "wmt23" => wmt23().covering(pairs),
             "wmt24" => wmt24().covering(pairs),
@@ -66,7 +66,7 @@ impl TaskSet {
         }
     }
 
-    fn covering(self, pairs: &[String]) -> Result<Self, Error> {
+    fn covering(self, pairs: &[String]) -> Result<Self> {
         let covers = |lp: &String| self.tasks.iter().any(|task| task.pairs.contains(lp));
         match pairs.iter().find(|lp| !covers(lp)) {
             None => Ok(self),

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 use tribunal_core::files::{self, json, text};
 
-use super::Error;
 use super::scores::{line_error, read_text};
+use super::{Error, Result};
 
 mod placed;
 
@@ -74,7 +74,7 @@ impl Verdict {
 ///
 /// # Errors
 /// An unreadable file or line.
-pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Verdict>> {
     // A folder may be another user's: links in it are not followed, and pipes not opened.
     let in_folder = path.is_dir().then(|| path.join("verdicts.jsonl"));
     let text = match &in_folder {
@@ -104,7 +104,7 @@ pub fn is_run(path: &Path) -> bool {
 ///
 /// # Errors
 /// Those of [`read`], and a run that judged other pairs only.
-pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
+pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>> {
     on_pair(path, read(path)?, lp)
 }
 
@@ -112,7 +112,7 @@ pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
 ///
 /// # Errors
 /// Verdicts on other pairs only.
-pub fn on_pair(path: &Path, mut verdicts: Vec<Verdict>, lp: &str) -> Result<Vec<Verdict>, Error> {
+pub fn on_pair(path: &Path, mut verdicts: Vec<Verdict>, lp: &str) -> Result<Vec<Verdict>> {
     let mut judged: Vec<String> = verdicts.iter().map(Verdict::pair).collect();
     verdicts.retain(|verdict| verdict.pair() == lp);
     if verdicts.is_empty() {

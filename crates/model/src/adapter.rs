@@ -9,7 +9,7 @@ mod peft;
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Config, Error, config::neighbouring_row};
+use super::{Config, Error, Result, config::neighbouring_row};
 
 pub use peft::{CONFIG_FILE, WEIGHTS_FILE, is_adapter};
 
@@ -104,7 +104,7 @@ impl Adapter {
     ///
     /// # Errors
     /// A file that is missing or broken, a kind of adapter or a setting that is not supported, each named.
-    pub fn read(dir: &Path) -> Result<Self, Error> {
+    pub fn read(dir: &Path) -> Result<Self> {
         peft::read(dir)
     }
 
@@ -138,7 +138,7 @@ impl Adapter {
     ///
     /// # Errors
     /// A layer that the model lacks, or matrices of another size: both sizes are named.
-    pub fn check(&self, model: &Config) -> Result<(), Error> {
+    pub fn check(&self, model: &Config) -> Result<()> {
         let bad = |reason: String| Error::Adapter {
             reason,
             base: if self.config.base.is_empty() { "unknown".into() } else { self.config.base.clone() },

@@ -6,7 +6,7 @@ use std::{
     ops::Range,
 };
 
-use super::{BLOCK, Error};
+use super::{BLOCK, Error, Result};
 
 /// Consecutive tokens of one sequence.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +176,7 @@ impl Step {
     ///
     /// # Errors
     /// The first such adapter.
-    pub fn check_adapters(&self, n_adapters: usize) -> Result<(), Error> {
+    pub fn check_adapters(&self, n_adapters: usize) -> Result<()> {
         match self.adapters.iter().flatten().find(|&&adapter| adapter as usize >= n_adapters) {
             Some(adapter) => Err(Error::Step(format!("adapter {adapter} of a model with {n_adapters}"))),
             None => Ok(()),
@@ -188,7 +188,7 @@ impl Step {
     ///
     /// # Errors
     /// The first fault.
-    pub fn check(&self, n_blocks: usize, vocab: usize) -> Result<(), Error> {
+    pub fn check(&self, n_blocks: usize, vocab: usize) -> Result<()> {
         let copied = self.copies.iter().flat_map(|&(from, to)| [from, to]);
         if let Some(block) =
             copied.chain(self.blocks.iter().copied()).find(|&block| block as usize >= n_blocks)
@@ -211,7 +211,7 @@ impl Step {
     ///
     /// # Errors
     /// The first fault.
-    pub fn check_states(&self, n_slots: usize) -> Result<(), Error> {
+    pub fn check_states(&self, n_slots: usize) -> Result<()> {
         let (n_sequences, n_states) = (self.adapters.len(), self.state_slots.len());
         if n_states != n_sequences {
             return Err(Error::Step(format!("{n_states} recurrent states of {n_sequences} sequences")));

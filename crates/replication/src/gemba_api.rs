@@ -12,7 +12,7 @@
 //! Source: `gemba/gpt_api.py`, `request` and `request_api`; budgets from `gemba/utils.py`.
 
 use tribunal_core::llm::{Chat, Reply, ResponseFormat, Sampling};
-use tribunal_judges::{Error, Panel, Role, Stage, reading};
+use tribunal_judges::{Error, Panel, Result, Role, Stage, reading};
 
 /// Answer tokens of a first question about errors, a score, stars or a class.
 const BUDGET: usize = 500;
@@ -63,7 +63,7 @@ pub fn ask<T>(
     chat: &Chat,
     room: TokenBudget,
     read: impl Fn(&str, &Reply) -> Option<T>,
-) -> Result<T, Error> {
+) -> Result<T> {
     let question = panel.question(chat, &ResponseFormat::Text, room.first);
     let sampling = &question.sampling;
     let again = |_, last: &Sampling, error: &Error| {

@@ -17,7 +17,7 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Settings, Stage, Verdict,
+    Error, Judge, Panel, Protocol, Provenance, Result, Role, Settings, Stage, Verdict,
     himate::{
         N_SUBTYPES, Options, Stages, calibration, calls, check_options as check_combination, quotes,
         stages::{COMPARE, CORRECT, DISCUSS, EVALUATE},
@@ -64,7 +64,7 @@ struct LogEntry {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
@@ -94,12 +94,12 @@ impl From<Published> for Judge {
 ///
 /// # Errors
 /// No copy, one that lacks a text, and options for which nothing is published.
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     Ok(Published::new(settings, &Options::read(options))?.into())
 }
 
 impl Published {
-    fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         check_options(settings, options)?;
         Ok(Self {
             texts: Texts::read(settings.prompts.as_deref())?,
@@ -110,7 +110,7 @@ impl Published {
         })
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let Some(pair) = self.texts.of(segment) else {
             let folder = authors::folder_of(segment);
             return Err(Error::Failed(format!("the authors' files have no prompts for `{folder}`")));
@@ -123,7 +123,7 @@ impl Published {
     }
 
     /// One subtype through all stages.
-    fn run(&self, task: &Task) -> Result<Option<ErrorSpan>, Error> {
+    fn run(&self, task: &Task) -> Result<Option<ErrorSpan>> {
         let (evaluated, explanation) = self.evaluate(task)?;
         if self.stages == Stages::Evaluation {
             return Ok(task.error(&evaluated, &explanation, None));
@@ -153,7 +153,7 @@ impl Published {
     }
 
     /// `record_SE`: the log entry, and the explanation.
-    fn evaluate(&self, task: &Task) -> Result<(LogEntry, String), Error> {
+    fn evaluate(&self, task: &Task) -> Result<(LogEntry, String)> {
         let Task { pair, agent, .. } = task;
         let [first, second] = &agent.examples;
         let question = format!(
@@ -172,12 +172,7 @@ impl Published {
 
     /// `record_SRc` and `record_SRv`: the evaluation after the comparison, and the comparison's probability
     /// in percent.
-    fn reflect(
-        &self,
-        task: &Task,
-        evaluated: &LogEntry,
-        explanation: &str,
-    ) -> Result<(LogEntry, f64), Error> {
+    fn reflect(&self, task: &Task, evaluated: &LogEntry, explanation: &str) -> Result<(LogEntry, f64)> {
         let Task { pair, agent, segment, .. } = task;
         let LogEntry { severity, .. } = evaluated;
         let question = format!(
@@ -207,7 +202,7 @@ impl Published {
     }
 
     /// Four rounds, until an agent agrees, and `get_stage4_final_result`.
-    fn discuss(&self, task: &Task, verified: &LogEntry) -> Result<LogEntry, Error> {
+    fn discuss(&self, task: &Task, verified: &LogEntry) -> Result<LogEntry> {
         let Task { pair, agent, .. } = task;
         let LogEntry { exist, severity } = verified;
         let name = agent.name;
@@ -255,7 +250,7 @@ impl Published {
         (role, stage): (Role, Stage),
         system: &str,
         question: String,
-    ) -> Result<Reply, Error> {
+    ) -> Result<Reply> {
         let chat = Chat::new().system(system).user(question);
         let max_tokens = self.max_tokens.unwrap_or(BUDGET);
         let question = task.panel.question(&chat, &ResponseFormat::Text, max_tokens);
@@ -364,7 +359,7 @@ fn as_printed(logprob: f64) -> Option<f64> {
 }
 
 /// Options for which nothing is published.
-fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, options: &Options) -> setup::Result<()> {
     check_combination(options)?;
     let published = [
         ("stages", &options.stages.text, *options.stages != Stages::Single),

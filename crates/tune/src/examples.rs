@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    Error, draw,
+    Error, Result, draw,
     rated::{Document, Rated},
 };
 use crate::{
@@ -119,12 +119,12 @@ pub fn drawn(
     most: usize,
     seed: u64,
     settings: &Settings,
-) -> Result<Vec<Example>, Error> {
+) -> Result<Vec<Example>> {
     let mut units = units(documents, granularities, seed);
     draw::shuffle(seed, 0, &mut units);
     units.truncate(most);
     let judges = granularities.iter().map(|&granularity| Ok((granularity, judge(granularity, settings)?)));
-    let judges = judges.collect::<Result<Vec<_>, Error>>()?;
+    let judges = judges.collect::<Result<Vec<_>>>()?;
     let panel = empty_panel();
     let example = |unit: Unit| {
         let judge = judges.iter().find(|(granularity, _)| *granularity == unit.granularity);
@@ -137,7 +137,7 @@ pub fn drawn(
 ///
 /// # Errors
 /// Prompts of the user's that cannot be filled in.
-pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Error> {
+pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge> {
     Ok(gmft::judge(&Settings { granularity: Some(granularity), ..settings.clone() })?)
 }
 
@@ -150,7 +150,7 @@ pub fn empty_panel() -> Panel {
 ///
 /// # Errors
 /// When the judge has no question about it.
-pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Error> {
+pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example> {
     let question = rehearse(judge, panel, &unit.segments, None).pop();
     let question = question.ok_or_else(|| {
         Error::Unsuitable(format!("nothing is asked about a unit of `{}`", unit.docs.join("`, `")))

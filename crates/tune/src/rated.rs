@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::Error;
+use super::{Error, Result};
 use crate::{
     mqm::{
         ErrorSpan, raters,
@@ -100,7 +100,7 @@ impl Document {
 ///
 /// # Errors
 /// A pair without ratings, texts that cannot be read, ratings that do not fit them.
-pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
+pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>> {
     let mut documents = Vec::new();
     for pair in pairs {
         let files = rating_files(dir, &pair.0)?;
@@ -127,7 +127,7 @@ pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
 ///
 /// # Errors
 /// Sources that cannot be read, or none.
-pub fn sources(dir: &Path) -> Result<Vec<String>, Error> {
+pub fn sources(dir: &Path) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for pair in layout::pairs(dir) {
         all.extend(layout::texts(&TestsetFiles::new(dir, pair).source(), "source")?);
@@ -150,7 +150,7 @@ struct RatingFiles<'a> {
 
 impl RatingFiles<'_> {
     /// Checks that the ratings have as many segments as the folder.
-    fn check_lengths(&self, segments: &[Segment]) -> Result<(), Error> {
+    fn check_lengths(&self, segments: &[Segment]) -> Result<()> {
         let most = segments.iter().map(|segment| segment.seg + 1).max().unwrap_or(0);
         for (file, ratings) in self.files.iter().zip(self.raters) {
             if let Some((system, lines)) = ratings.iter().find(|(_, lines)| lines.len() < most) {
@@ -165,7 +165,7 @@ impl RatingFiles<'_> {
         Ok(())
     }
 
-    fn rated(&self, segment: Segment) -> Result<Rated, Error> {
+    fn rated(&self, segment: Segment) -> Result<Rated> {
         for (file, ratings) in self.files.iter().zip(self.raters) {
             let marked = ratings.get(&segment.system).and_then(|lines| lines.get(segment.seg)?.as_ref());
             let Some(marked) = marked else { continue };
@@ -184,7 +184,7 @@ impl RatingFiles<'_> {
     }
 }
 
-fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error> {
+fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>> {
     let files: Vec<_> =
         TestsetFiles::new(dir, pair).ratings("mqm")?.into_iter().map(|(_, path)| path).collect();
     if files.is_empty() {
@@ -200,7 +200,7 @@ fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error
 ///
 /// # Errors
 /// A file that cannot be read, a line that is none of this, no language pair.
-pub fn mqm_tsv(path: &Path, pair: Option<&Pair>) -> Result<Vec<Document>, Error> {
+pub fn mqm_tsv(path: &Path, pair: Option<&Pair>) -> Result<Vec<Document>> {
     let Some((name, src, tgt)) = pair else {
         return Err(Error::Ratings(format!(
             "`{}` does not name its languages; hint: add `-l en-de`",

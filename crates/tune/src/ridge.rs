@@ -3,7 +3,7 @@
 
 use candle_core::{Device, Tensor};
 
-use super::Error;
+use super::{Error, Result};
 
 /// Sums over rows of inputs `x` and targets `y`.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl Sums {
     ///
     /// # Errors
     /// Rows of another width.
-    pub fn add(&mut self, x: &[f64], y: &[f64]) -> Result<(), Error> {
+    pub fn add(&mut self, x: &[f64], y: &[f64]) -> Result<()> {
         let rows = x.len() / self.width;
         if rows == 0 {
             return Ok(());
@@ -86,7 +86,7 @@ impl Sums {
     ///
     /// # Errors
     /// Fewer than two rows.
-    pub fn solve(&self, lambda: f64) -> Result<Map, Error> {
+    pub fn solve(&self, lambda: f64) -> Result<Map> {
         if self.n < 2.0 {
             return Err(Error::Unsuitable("too few rated translations to fit anything on".into()));
         }
@@ -149,7 +149,7 @@ impl Map {
     }
 }
 
-fn accumulate(sums: &mut [f64], more: &Tensor) -> Result<(), Error> {
+fn accumulate(sums: &mut [f64], more: &Tensor) -> Result<()> {
     let more: Vec<f64> = more.flatten_all()?.to_vec1()?;
     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
     Ok(())

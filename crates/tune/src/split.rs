@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
-use super::{Error, rated::Document};
+use super::{Error, Result, rated::Document};
 use crate::segment::trained;
 
 /// Selection of the held-out documents.
@@ -31,7 +31,7 @@ impl Split {
     ///
     /// # Errors
     /// [`Error::Unsuitable`] for a system that there is not.
-    pub fn of_systems(mut self, systems: &[String]) -> Result<Self, Error> {
+    pub fn of_systems(mut self, systems: &[String]) -> Result<Self> {
         let is_of = |document: &Document, name: &String| {
             *name == document.system || *name == format!("{}/{}", document.pair, document.system)
         };
@@ -86,7 +86,7 @@ pub fn is_held_out(name: &str, share: f64, seed: u64) -> bool {
 /// # Errors
 /// [`Error::Leak`] when a named split has the same text on both sides; [`Error::Unsuitable`] when it names a
 /// document that does not exist, or when nothing is left to train on or to test on.
-pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split, Error> {
+pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split> {
     let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
     let held_out: BTreeSet<String> = match by {
         HoldOut::Share { share, seed } => {

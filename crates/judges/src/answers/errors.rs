@@ -9,7 +9,7 @@ use super::{
     form_about,
 };
 use crate::{
-    Error, Verdict, confidence,
+    Error, Result, Verdict, confidence,
     llm::{Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, typology, weights::Weights},
     pair::Texts,
@@ -78,7 +78,7 @@ impl AnswerFormat {
     ///
     /// # Errors
     /// [`Error::Failed`] when a replaced template cannot be filled in.
-    pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String, Error> {
+    pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String> {
         self.render(prompts, if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER }, max_errors)
     }
 
@@ -86,7 +86,7 @@ impl AnswerFormat {
     ///
     /// # Errors
     /// [`Error::Failed`] when a replaced schema is no JSON.
-    pub fn form(self, prompts: &Prompts, texts: &Texts) -> Result<ResponseFormat, Error> {
+    pub fn form(self, prompts: &Prompts, texts: &Texts) -> Result<ResponseFormat> {
         self.form_of(prompts, texts.max_errors(), &texts.source, &texts.target)
     }
 
@@ -100,7 +100,7 @@ impl AnswerFormat {
         max_errors: usize,
         source: &str,
         target: &str,
-    ) -> Result<ResponseFormat, Error> {
+    ) -> Result<ResponseFormat> {
         let file = if self.is_strict { SCHEMA_STRICT } else { FORM_PAPER };
         let rendered = self.render(prompts, file, max_errors)?;
         let schema: Value = serde_json::from_str(&rendered)
@@ -108,7 +108,7 @@ impl AnswerFormat {
         Ok(form_about(schema, [("source", source), (self.target.tag(), target)]))
     }
 
-    fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
+    fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String> {
         let quality_levels = if self.quality { prompts.render(QUALITY_LEVELS, ())? } else { String::new() };
         let values = json!({
             "explain": self.explain,
@@ -160,7 +160,7 @@ impl AnswerFormat {
     /// # Errors
     /// [`Error::Refused`] or [`Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
     /// that is missing, not requested, or not in 0..=100.
-    pub fn read(self, text: &str) -> Result<Answer, Error> {
+    pub fn read(self, text: &str) -> Result<Answer> {
         let answer: Answer = reading::json(text)?;
         if self.is_strict
             && answer.errors.iter().any(|e| e.error_span.as_deref().unwrap_or_default().is_empty())
@@ -275,7 +275,7 @@ impl Answer {
         weights: &Weights,
         scoring: Scoring,
         written: &GivenAnswer<'_>,
-    ) -> Result<Verdict, Error> {
+    ) -> Result<Verdict> {
         let repeats = self.repeats;
         let (errors, quality_score) = self.into_parts();
         let (errors, penalty) = mqm::assess(errors, &texts.source, &texts.target, repeats, weights);

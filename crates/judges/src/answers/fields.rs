@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::form_about;
 use crate::{
-    Error,
+    Result,
     llm::ResponseFormat,
     mqm::{ErrorSpan, Severity},
     pair::Texts,
@@ -107,7 +107,7 @@ impl Fields {
     ///
     /// # Errors
     /// Those of [`Prompts::render`].
-    pub fn shown_schema(&self, prompts: &Prompts) -> Result<Option<String>, Error> {
+    pub fn shown_schema(&self, prompts: &Prompts) -> Result<Option<String>> {
         let is_json = matches!(self.form, Form::Schema(_));
         is_json.then(|| Ok(prompts.render(SCHEMA, ())?.trim_end().to_owned())).transpose()
     }
@@ -120,8 +120,8 @@ impl Fields {
     /// The number of an answer, if one is read, and its errors, not yet located and weighed.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Unparsable`].
-    pub fn read(&self, answer: &str) -> Result<(Option<f64>, Vec<ErrorSpan>), Error> {
+    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`].
+    pub fn read(&self, answer: &str) -> Result<(Option<f64>, Vec<ErrorSpan>)> {
         let json = match self.form {
             Form::Schema(_) => reading::json(answer)?,
             _ => Value::Null,

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use crate::{
-    Error,
+    Error, Result,
     llm::ResponseFormat,
     prompt::{File, Prompts},
     reading, setup,
@@ -52,7 +52,7 @@ impl Rating {
     ///
     /// # Errors
     /// Those of [`Prompts::schema`].
-    pub fn form(self, prompts: &Prompts) -> Result<ResponseFormat, setup::Error> {
+    pub fn form(self, prompts: &Prompts) -> setup::Result<ResponseFormat> {
         Ok(match self {
             Self::Score { schema } | Self::ReasonedScore { schema } => {
                 ResponseFormat::json(prompts.schema(schema)?)
@@ -69,7 +69,7 @@ impl Rating {
     ///
     /// # Errors
     /// [`Error::Refused`] or [`Error::Unparsable`].
-    pub fn read(self, answer: &str) -> Result<f64, Error> {
+    pub fn read(self, answer: &str) -> Result<f64> {
         let text = plain(answer);
         let (rating, missing) = match self {
             Self::Score { .. } => return read_score(answer),
@@ -82,7 +82,7 @@ impl Rating {
     }
 }
 
-fn read_score(answer: &str) -> Result<f64, Error> {
+fn read_score(answer: &str) -> Result<f64> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -95,7 +95,7 @@ fn read_score(answer: &str) -> Result<f64, Error> {
     Err(reading::unusable(answer, &format!("score `{score}` is not in 0 to 100")))
 }
 
-fn read_reasoned_score(answer: &str) -> Result<f64, Error> {
+fn read_reasoned_score(answer: &str) -> Result<f64> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {

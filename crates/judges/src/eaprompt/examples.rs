@@ -30,7 +30,7 @@ impl Examples {
         file: Option<File>,
         settings: &Settings,
         options: &Options,
-    ) -> Result<Self, setup::Error> {
+    ) -> setup::Result<Self> {
         let Some(file) = file else { return Ok(Self::new(None, settings, options)) };
         let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
         if is_authors(&text) {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::SYSTEM;
 use crate::{
-    Error,
+    Error, Result,
     llm::Chat,
     pair::Pair,
     panel::reasoning::Thought,
@@ -100,7 +100,7 @@ impl Shown {
     /// # Errors
     /// [`Error::Failed`] if the reference is to be shown and the segment has none, or for a template that
     /// cannot be filled in.
-    pub fn spans(&self, prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
+    pub fn spans(&self, prompts: &Prompts, segment: &Segment) -> Result<Chat> {
         self.chat(prompts, SPANS, segment, "")
     }
 
@@ -108,11 +108,11 @@ impl Shown {
     ///
     /// # Errors
     /// Those of [`Shown::spans`].
-    pub fn score(&self, prompts: &Prompts, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+    pub fn score(&self, prompts: &Prompts, segment: &Segment, spans: &str) -> Result<Chat> {
         self.chat(prompts, SCORE, segment, spans)
     }
 
-    fn chat(&self, prompts: &Prompts, file: File, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+    fn chat(&self, prompts: &Prompts, file: File, segment: &Segment, spans: &str) -> Result<Chat> {
         let reference = segment.reference.as_deref().filter(|_| self.reference);
         if self.reference && reference.is_none() {
             return Err(Error::no_reference());

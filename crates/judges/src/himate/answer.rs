@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::quotes;
 use crate::{
-    Error, Preset, confidence,
+    Error, Preset, Result, confidence,
     llm::{Reply, ResponseFormat},
     mqm::{ErrorSpan, Severity},
     prompt::{File, Prompts, file},
@@ -119,16 +119,12 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
 }
 
 /// The form of a subtype evaluation: at most one error.
-pub(super) fn evaluation_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
+pub(super) fn evaluation_form(prompts: &Prompts) -> Result<ResponseFormat> {
     Ok(ResponseFormat::json(json_of(prompts, EVALUATE, Value::Null)?))
 }
 
 /// The form of a span from the text that errors of this subtype are marked in.
-pub(super) fn span_form(
-    prompts: &Prompts,
-    is_omission: bool,
-    segment: &Segment,
-) -> Result<ResponseFormat, Error> {
+pub(super) fn span_form(prompts: &Prompts, is_omission: bool, segment: &Segment) -> Result<ResponseFormat> {
     let text = if is_omission { "source" } else { "target" };
     Ok(with_texts(json_of(prompts, LOCATE, json!({ "text": text }))?, segment))
 }
@@ -138,7 +134,7 @@ pub(super) fn single_form(
     prompts: &Prompts,
     paths: [Vec<&str>; 2],
     segment: &Segment,
-) -> Result<ResponseFormat, Error> {
+) -> Result<ResponseFormat> {
     let [in_source, in_target] =
         paths.map(|paths| paths.iter().map(|path| json!(path).to_string()).collect::<Vec<_>>().join(", "));
     let values = json!({ "in_source": in_source, "in_target": in_target });
@@ -146,21 +142,21 @@ pub(super) fn single_form(
 }
 
 /// The form of a corrected translation.
-pub(super) fn correction_form(prompts: &Prompts, max_chars: usize) -> Result<ResponseFormat, Error> {
+pub(super) fn correction_form(prompts: &Prompts, max_chars: usize) -> Result<ResponseFormat> {
     Ok(ResponseFormat::json(json_of(prompts, CORRECT, json!({ "max_chars": max_chars }))?))
 }
 
 /// The form of a tier-1 agent's statement.
-pub(super) fn opinion_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
+pub(super) fn opinion_form(prompts: &Prompts) -> Result<ResponseFormat> {
     Ok(ResponseFormat::json(json_of(prompts, TIER1, Value::Null)?))
 }
 
 /// The form of a tier-2 agent's statement.
-pub(super) fn consent_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
+pub(super) fn consent_form(prompts: &Prompts) -> Result<ResponseFormat> {
     Ok(ResponseFormat::json(json_of(prompts, TIER2, Value::Null)?))
 }
 
-fn json_of(prompts: &Prompts, file: File, values: Value) -> Result<Value, Error> {
+fn json_of(prompts: &Prompts, file: File, values: Value) -> Result<Value> {
     serde_json::from_str(&prompts.render(file, values)?)
         .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
 }
@@ -176,7 +172,7 @@ fn with_texts(schema: Value, segment: &Segment) -> ResponseFormat {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_evaluation(text: &str, marked: &str, preset: Preset) -> Result<Option<Finding>, Error> {
+pub(super) fn read_evaluation(text: &str, marked: &str, preset: Preset) -> Result<Option<Finding>> {
     if preset == Preset::Strict {
         let Assessments { mut errors } = reading::json(text)?;
         if errors.len() > 1 {
@@ -195,7 +191,7 @@ pub(super) fn read_evaluation(text: &str, marked: &str, preset: Preset) -> Resul
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`], also for an empty span.
-pub(super) fn read_span(text: &str) -> Result<String, Error> {
+pub(super) fn read_span(text: &str) -> Result<String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -209,7 +205,7 @@ pub(super) fn read_span(text: &str) -> Result<String, Error> {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_single(text: &str, preset: Preset) -> Result<Vec<Finding>, Error> {
+pub(super) fn read_single(text: &str, preset: Preset) -> Result<Vec<Finding>> {
     let object = match (preset, text.find('{'), text.rfind('}')) {
         (Preset::Strict, ..) => text,
         (_, Some(open), Some(close)) if open < close => &text[open..=close],
@@ -227,7 +223,7 @@ pub(super) fn read_single(text: &str, preset: Preset) -> Result<Vec<Finding>, Er
 /// # Errors
 /// [`Error::Refused`], also for free text that begins as refusals do where the translation does not;
 /// [`Error::Unparsable`], also for an empty text.
-pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> Result<String, Error> {
+pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> Result<String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -248,7 +244,7 @@ pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> 
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`]: neither answer or both.
-pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool, Error> {
+pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool> {
     let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
     let (answer, letter) = (plain(text), letter(text));
     let says = |nth: usize, sentence: &str| letter == Some(LETTERS[nth]) || answer.contains(&plain(sentence));
@@ -272,7 +268,7 @@ fn letter(text: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Result<Opinion, Error> {
+pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Result<Opinion> {
     if preset != Preset::Strict {
         if matches!(read_consent(text, preset), Ok(true)) {
             return Ok(evaluated);
@@ -287,7 +283,7 @@ pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Re
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool, Error> {
+pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool> {
     if preset == Preset::Strict {
         #[derive(Deserialize)]
         struct Answer {
@@ -308,7 +304,7 @@ pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool, Error> {
 }
 
 /// The word after a label: `yes` or `no`.
-fn said_yes(text: &str, label: &str) -> Result<bool, Error> {
+fn said_yes(text: &str, label: &str) -> Result<bool> {
     let word = after(text, label).map(|tail| first_word(tail).to_lowercase());
     match word.as_deref() {
         Some("yes") => Ok(true),
@@ -317,7 +313,7 @@ fn said_yes(text: &str, label: &str) -> Result<bool, Error> {
     }
 }
 
-fn said_severity(text: &str) -> Result<Severity, Error> {
+fn said_severity(text: &str) -> Result<Severity> {
     let word = after(text, "error severity").map(first_word).unwrap_or_default();
     word.parse().map_err(|_| reading::unusable(text, "no severity after `Error Severity:`"))
 }

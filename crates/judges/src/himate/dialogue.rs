@@ -11,7 +11,7 @@ use super::{
     stages,
 };
 use crate::{
-    Error, Role,
+    Result, Role,
     llm::Reply,
     prompt::{File, file},
 };
@@ -50,7 +50,7 @@ impl HiMate {
         task: &Task,
         found: &Finding,
         reflection: &Reflection,
-    ) -> Result<Option<Finding>, Error> {
+    ) -> Result<Option<Finding>> {
         let mut values = self.values(task.segment, task.subtype);
         values["core"] = json!(task.core);
         values["information"] = json!(self.reflected(task, found, reflection)?);
@@ -81,7 +81,7 @@ impl HiMate {
         values: &mut Value,
         history: &mut Vec<Line>,
         evaluated: Opinion,
-    ) -> Result<Opinion, Error> {
+    ) -> Result<Opinion> {
         values["history"] = json!(history);
         let form = self.form(|| answer::opinion_form(&self.prompts))?;
         let chat = self.two_turns(TIER1_SYSTEM, TIER1, values)?;
@@ -95,7 +95,7 @@ impl HiMate {
     }
 
     /// True if the tier-2 agent agrees; its statement is added to the history.
-    fn hear_tier_2(&self, task: &Task, values: &mut Value, history: &mut Vec<Line>) -> Result<bool, Error> {
+    fn hear_tier_2(&self, task: &Task, values: &mut Value, history: &mut Vec<Line>) -> Result<bool> {
         values["history"] = json!(history);
         let form = self.form(|| answer::consent_form(&self.prompts))?;
         let chat = self.two_turns(TIER2_SYSTEM, TIER2, values)?;
@@ -108,7 +108,7 @@ impl HiMate {
     }
 
     /// The error after self-reflection: `I_SR` of Equation 3.
-    fn reflected(&self, task: &Task, found: &Finding, reflection: &Reflection) -> Result<String, Error> {
+    fn reflected(&self, task: &Task, found: &Finding, reflection: &Reflection) -> Result<String> {
         let values = json!({
             "information": self.information(task.subtype, found)?,
             "correction": reflection.correction,
@@ -118,7 +118,7 @@ impl HiMate {
     }
 
     /// Fills in the prompts of this stage once; `values` are those of a task.
-    pub(super) fn try_discussion(&self, values: &mut Value) -> Result<(), Error> {
+    pub(super) fn try_discussion(&self, values: &mut Value) -> Result<()> {
         values["comparison"] = json!("");
         self.prompts.render(REFLECTED, &*values)?;
         values["history"] = json!([Line { speaker: "Expert", text: "a".into() }]);

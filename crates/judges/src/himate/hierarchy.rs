@@ -36,7 +36,7 @@ pub(super) struct Subtype {
 ///
 /// # Errors
 /// [`setup::Error::Prompt`] when it is no hierarchy, or has a subtype that the typology lacks.
-pub(super) fn load(prompts: &Prompts) -> Result<Vec<Core>, setup::Error> {
+pub(super) fn load(prompts: &Prompts) -> setup::Result<Vec<Core>> {
     let unfit = |reason: String| setup::Error::Prompt { file: HIERARCHY.name.into(), reason };
     let text = prompts.render(HIERARCHY, ()).map_err(setup::Error::from_prompt)?;
     let mut hierarchy: Vec<Core> = serde_json::from_str(&text).map_err(|e| unfit(e.to_string()))?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    Error, Preset,
+    Error, Preset, Result,
     llm::ResponseFormat,
     mqm::{ErrorSpan, Severity, Side, typology},
     prompt::{File, Prompts, file},
@@ -200,7 +200,7 @@ pub(super) fn form(
     dimension: &Dimension,
     thoughts: Option<&str>,
     segment: &Segment,
-) -> Result<ResponseFormat, Error> {
+) -> Result<ResponseFormat> {
     let values = json!({
         "thoughts": thoughts,
         "types": dimension.listed(),
@@ -218,7 +218,7 @@ pub(super) fn form(
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read(text: &str, preset: Preset) -> Result<Vec<Annotation>, Error> {
+pub(super) fn read(text: &str, preset: Preset) -> Result<Vec<Annotation>> {
     if preset != Preset::Strict {
         let answer = last_object(text).ok_or_else(|| reading::unusable(text, "no annotations"))?;
         return Ok(answer.annotations);

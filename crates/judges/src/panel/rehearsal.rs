@@ -6,12 +6,12 @@ use std::{sync::Arc, time::Instant};
 use super::{Call, Panel, Wanted};
 use crate::{
     Judge, Role, Step,
-    llm::{Chat, Counter, Error, Finish, Llm, Reasoning, Reply, ResponseFormat, Sampling, Scored},
+    llm::{Chat, Counter, Error, Finish, Llm, Reasoning, Reply, ResponseFormat, Result, Sampling, Scored},
     segment::Segment,
 };
 
 /// The shortest answer of a form, where one is known.
-type Shortest = dyn Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync;
+type Shortest = dyn Fn(&ResponseFormat) -> Result<Option<String>> + Send + Sync;
 
 /// A model that gives each form its shortest answer, and otherwise none.
 pub struct Rehearsal {
@@ -103,7 +103,7 @@ fn is_over(end: Option<Instant>) -> bool {
 impl Rehearsal {
     /// A stand-in with a function for the shortest answers of forms.
     pub fn with(
-        shortest: impl Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync + 'static,
+        shortest: impl Fn(&ResponseFormat) -> Result<Option<String>> + Send + Sync + 'static,
     ) -> Self {
         Self { shortest: Box::new(shortest), reasons: true }
     }
@@ -129,7 +129,7 @@ fn unanswered() -> Error {
 }
 
 impl Llm for Rehearsal {
-    fn ask(&self, chat: &Chat, form: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, _: &Sampling) -> Result<Reply> {
         let text = match (self.shortest)(form)? {
             None if self.reasons && chat.thought == Some(Reasoning::Open) => String::new(),
             shortest => shortest.ok_or_else(unanswered)?,
@@ -137,7 +137,7 @@ impl Llm for Rehearsal {
         Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
     }
 
-    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>> {
         Err(unanswered())
     }
 
@@ -147,11 +147,11 @@ impl Llm for Rehearsal {
 }
 
 impl Counter for Rehearsal {
-    fn count(&self, _: &Chat) -> Result<usize, Error> {
+    fn count(&self, _: &Chat) -> Result<usize> {
         Err(unanswered())
     }
 
-    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>, Error> {
+    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>> {
         (self.shortest)(form)
     }
 }

@@ -11,7 +11,7 @@ use tribunal_core::digest;
 
 use super::facts::{Facts, source_bytes};
 use crate::{
-    Error, Model,
+    Error, Model, Result,
     llm::{LinearProbe, Scored},
     scope::Scope,
     segment::{Segment, trained::TrainedOn},
@@ -202,7 +202,7 @@ impl Readout {
     ///
     /// # Errors
     /// When it was not read by a probe of three maps.
-    pub fn new(read: &Scored, segment: &Segment) -> Result<Self, Error> {
+    pub fn new(read: &Scored, segment: &Segment) -> Result<Self> {
         let broken = || Error::Failed("the model gave no reading of the translation".into());
         let reading = read.reading.as_ref().ok_or_else(broken)?;
         let values = reading.values.iter().map(|values| values[..].try_into().ok());
@@ -231,7 +231,7 @@ impl Fit {
     ///
     /// # Errors
     /// Those of [`Fit::open`].
-    pub fn named(name: &str, model: &str) -> Result<Self, setup::Error> {
+    pub fn named(name: &str, model: &str) -> setup::Result<Self> {
         let of = |model: &str| BUILT_IN.iter().find(|(of, _)| *of == model);
         match name {
             "auto" => {
@@ -248,7 +248,7 @@ impl Fit {
     ///
     /// # Errors
     /// A file that cannot be read or is not a fit.
-    pub fn open(path: &Path) -> Result<Self, setup::Error> {
+    pub fn open(path: &Path) -> setup::Result<Self> {
         let text = tribunal_core::files::text::read(path)
             .map_err(|source| setup::Error::Read { file: path.into(), source })?;
         Self::parse(&text, &path.display().to_string())
@@ -264,15 +264,15 @@ impl Fit {
     ///
     /// # Errors
     /// Those of [`Fit::open`].
-    pub fn all_built_in() -> Result<Vec<Self>, setup::Error> {
+    pub fn all_built_in() -> setup::Result<Vec<Self>> {
         BUILT_IN.iter().map(Self::built_in).collect()
     }
 
-    fn built_in((model, text): &(&str, &str)) -> Result<Self, setup::Error> {
+    fn built_in((model, text): &(&str, &str)) -> setup::Result<Self> {
         Self::parse(text, &format!("the fit that comes with the program for {model}"))
     }
 
-    fn parse(text: &str, file: &str) -> Result<Self, setup::Error> {
+    fn parse(text: &str, file: &str) -> setup::Result<Self> {
         let unfit = |reason: String| setup::Error::Prompt { file: file.into(), reason };
         let no_fit = |e: serde_json::Error| {
             unfit(format!("it is not a fit, {e}; hint: `tribunal tune probe` writes one"))
@@ -310,7 +310,7 @@ impl Fit {
     ///
     /// # Errors
     /// A number that JSON cannot hold.
-    pub fn ready(self) -> Result<Self, setup::Error> {
+    pub fn ready(self) -> setup::Result<Self> {
         let failed = |e: serde_json::Error| setup::Error::Conflict(format!("the fit cannot be written: {e}"));
         let text = self.to_json().map_err(failed)?;
         Ok(self.applied(&text))
@@ -336,7 +336,7 @@ impl Fit {
 
     /// # Errors
     /// [`setup::Error::Conflict`] when it was made with another prompt.
-    pub fn check_prompts(&self, prompts: &str) -> Result<(), setup::Error> {
+    pub fn check_prompts(&self, prompts: &str) -> setup::Result<()> {
         if self.prompts == prompts {
             return Ok(());
         }
@@ -349,7 +349,7 @@ impl Fit {
 
     /// # Errors
     /// [`setup::Error::Conflict`] when it was made for other weights.
-    pub fn check_model(&self, model: &Model) -> Result<(), setup::Error> {
+    pub fn check_model(&self, model: &Model) -> setup::Result<()> {
         let hint = "choose a generative method, such as `gemba-mqm`, or fit a probe for this model: `tribunal tune probe`";
         model.check_fitted("probe", [&self.model, &self.sha256], hint)
     }

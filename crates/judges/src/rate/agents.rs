@@ -11,7 +11,7 @@ use super::{
     tools::{self, CompareRequest, EvaluateRequest, Query},
 };
 use crate::{
-    Error, Panel, Question, Retry, Role, Step, confidence,
+    Error, Panel, Question, Result, Retry, Role, Step, confidence,
     evidence::Passage,
     expected,
     llm::{Chat, Reply, ResponseFormat},
@@ -108,7 +108,7 @@ struct Summary {
 
 impl Evaluation {
     /// Reads an answer, with the model's confidence in each span.
-    fn read(reply: &Reply) -> Result<Self, Error> {
+    fn read(reply: &Reply) -> Result<Self> {
         let mut evaluation: Self = read("the evaluation agent", &reply.text)?;
         let Self { score, confidence, .. } = evaluation;
         if !(0..=4).contains(&score) || !(0.0..=1.0).contains(&confidence) {
@@ -159,7 +159,7 @@ pub fn errors(failed: Vec<Failed>, (source, target): (&str, &str), repeats: Repe
 impl Session<'_> {
     /// Two calls of the search agent: for the queries, and for the summary of the passages. Repeated queries
     /// are answered from memory.
-    pub(super) fn search(&mut self, round: usize, query: &str) -> Result<Value, Error> {
+    pub(super) fn search(&mut self, round: usize, query: &str) -> Result<Value> {
         let Some(evidence) = &self.judge.config.evidence else {
             return Ok(json!({ "error": "there is no tool `search_agent`" }));
         };
@@ -202,7 +202,7 @@ impl Session<'_> {
     }
 
     /// One question to the evaluation agent, unless it has answered the same one.
-    pub(super) fn evaluate(&mut self, round: usize, request: EvaluateRequest) -> Result<Value, Error> {
+    pub(super) fn evaluate(&mut self, round: usize, request: EvaluateRequest) -> Result<Value> {
         let notes =
             if self.judge.is_strict() { self.memory.log() } else { request.notes.unwrap_or_default() };
         let notes_and_instruction = (notes, request.instruction.unwrap_or_default());
@@ -254,7 +254,7 @@ impl Session<'_> {
     }
 
     /// Two questions to the comparison agent, one in each order.
-    pub(super) fn compare(&mut self, round: usize, request: CompareRequest) -> Result<Value, Error> {
+    pub(super) fn compare(&mut self, round: usize, request: CompareRequest) -> Result<Value> {
         let status = |memory: &memory::Memory| if memory.is_initialized() { "initialized" } else { "empty" };
         if !self.judge.config.team.comparison {
             return Ok(json!({ "error": "there is no tool `comparison_agent`" }));
@@ -298,7 +298,7 @@ impl Session<'_> {
         notes: &str,
         (a, b): &(&str, &str),
         order: Order,
-    ) -> Result<(Outcome, String), Error> {
+    ) -> Result<(Outcome, String)> {
         let prompts = &self.judge.prompts;
         let values = json!({ "source": self.segment.source, "notes": notes, "a": a, "b": b });
         let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
@@ -332,12 +332,12 @@ impl Session<'_> {
         role: Role,
         step: Step,
         question: &Question,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         self.panel.ask_until(role, step, question, Retry::AGENT, read)
     }
 
-    fn form_of(&self, file: File) -> Result<ResponseFormat, Error> {
+    fn form_of(&self, file: File) -> Result<ResponseFormat> {
         schema(file, &self.judge.prompts.render(file, ())?)
     }
 }
@@ -346,7 +346,7 @@ impl Session<'_> {
 ///
 /// # Errors
 /// [`Error::Failed`] when a replaced file is no JSON.
-pub fn schema(file: File, text: &str) -> Result<ResponseFormat, Error> {
+pub fn schema(file: File, text: &str) -> Result<ResponseFormat> {
     let schema = serde_json::from_str(text);
     schema
         .map(ResponseFormat::json)
@@ -357,7 +357,7 @@ pub fn schema(file: File, text: &str) -> Result<ResponseFormat, Error> {
 ///
 /// # Errors
 /// The errors of [`expected::score`].
-pub fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64, Error> {
+pub fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64> {
     let values: Vec<_> = (0..=4).map(|score| (f64::from(score), format!("{score},"))).collect();
     let mean = expected::score(panel, Role::Evaluator, step, chat, "{\"score\": ", &values)?;
     Ok((mean * 100.0).round() / 100.0)
@@ -372,16 +372,16 @@ pub fn within(agent: &str, error: Error) -> Error {
 }
 
 /// An answer of one agent, which is named in the error.
-fn read<T: DeserializeOwned>(agent: &str, text: &str) -> Result<T, Error> {
+fn read<T: DeserializeOwned>(agent: &str, text: &str) -> Result<T> {
     reading::json(tools::answer(text)).map_err(|error| within(agent, error))
 }
 
-fn read_search(text: &str) -> Result<Vec<String>, Error> {
+fn read_search(text: &str) -> Result<Vec<String>> {
     let call = tools::read_search_xml(text);
     call.map_err(|fault| reading::unusable(text, &format!("the search agent called no search, {fault}")))
 }
 
-fn read_queries(text: &str) -> Result<Vec<String>, Error> {
+fn read_queries(text: &str) -> Result<Vec<String>> {
     #[derive(Deserialize)]
     struct Queries {
         search_query: Vec<Query>,

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Error, reading};
+use crate::{Result, reading};
 
 /// The end of a tool call, at which models are stopped.
 pub const CALL_END: &str = "</tool_call>";
@@ -113,8 +113,8 @@ pub struct Query {
 /// A step in the constrained form.
 ///
 /// # Errors
-/// [`Error::Unparsable`] when it is not that form; inside it, the fault of the call.
-pub fn read_json(text: &str) -> Result<Result<ToolCall, String>, Error> {
+/// [`crate::Error::Unparsable`] when it is not that form; inside it, the fault of the call.
+pub fn read_json(text: &str) -> Result<Result<ToolCall, String>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Message {

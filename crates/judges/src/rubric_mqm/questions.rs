@@ -12,7 +12,7 @@ use super::{
     unmarked,
 };
 use crate::{
-    Error,
+    Error, Result,
     answers::form_about,
     llm::{Chat, ResponseFormat},
     prompt::{File, Prompts},
@@ -65,7 +65,7 @@ impl Questions {
     ///
     /// # Errors
     /// Files that cannot be used, and a reference where the preset shows none.
-    pub fn load(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn load(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let (preset, scenario) = (settings.preset, *options.scenario);
         let shows_reference = options.reference.is_shown(settings);
         check_reference(preset, shows_reference)?;
@@ -91,7 +91,7 @@ impl Questions {
     ///
     /// # Errors
     /// [`Error::Failed`] for a template that uses a value without a definition.
-    pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat, Error> {
+    pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat> {
         let Self { templates, examples, .. } = self;
         let schema = templates.files.schema.map(|file| self.schema(file, cue)).transpose()?;
         let mut chat = Chat::new().system(templates.system(schema.as_deref(), cue)?);
@@ -107,7 +107,7 @@ impl Questions {
     ///
     /// # Errors
     /// [`Error::Failed`] for a schema that is not JSON.
-    pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat, Error> {
+    pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat> {
         let Some(file) = self.templates.files.schema else { return Ok(ResponseFormat::Text) };
         let schema = serde_json::from_str(&self.schema(file, cue)?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
@@ -117,7 +117,7 @@ impl Questions {
         Ok(form_about(schema, [("source", &source), ("translation", &target)]))
     }
 
-    fn schema(&self, file: File, cue: Cue) -> Result<String, Error> {
+    fn schema(&self, file: File, cue: Cue) -> Result<String> {
         let scale = self.templates.scenario.scale().map(Scale::max);
         self.templates.prompts.render(file, json!({ "scale": scale, "cue": cue == Cue::Marked }))
     }
@@ -141,7 +141,7 @@ impl Templates {
         files: Files,
         others: [Option<File>; 3],
         settings: &Settings,
-    ) -> Result<Self, setup::Error> {
+    ) -> setup::Result<Self> {
         let slots = [files.definitions, files.rubric, files.continuous];
         let used = [files.system, files.prompt].into_iter().chain(slots.into_iter().chain(others).flatten());
         let prompts = Prompts::load(&used.collect::<Vec<_>>(), settings)?;
@@ -152,7 +152,7 @@ impl Templates {
     ///
     /// # Errors
     /// [`Error::Failed`] for a template that uses a value without a definition.
-    pub fn system(&self, schema: Option<&str>, cue: Cue) -> Result<String, Error> {
+    pub fn system(&self, schema: Option<&str>, cue: Cue) -> Result<String> {
         self.prompts.render(self.files.system, json!({ "schema": schema, "cue": cue == Cue::Marked }))
     }
 
@@ -160,7 +160,7 @@ impl Templates {
     ///
     /// # Errors
     /// Those of [`Templates::system`].
-    pub fn question(&self, values: Values) -> Result<String, Error> {
+    pub fn question(&self, values: Values) -> Result<String> {
         self.prompts.render(self.files.prompt, values)
     }
 
@@ -168,7 +168,7 @@ impl Templates {
     ///
     /// # Errors
     /// Those of [`Templates::system`].
-    pub fn values<'a>(&self, texts: &Texts<'a>, cue: Cue) -> Result<Values<'a>, Error> {
+    pub fn values<'a>(&self, texts: &Texts<'a>, cue: Cue) -> Result<Values<'a>> {
         let slot = |file: Option<File>| file.map(|file| self.prompts.render(file, ())).transpose();
         Ok(Values {
             source_lang: texts.source_lang,
@@ -189,12 +189,12 @@ impl Templates {
     ///
     /// # Errors
     /// [`setup::Error::Line`], and [`setup::Error::Conflict`] for shots without points on the scale.
-    pub fn examples(&self, shots: Option<File>, settings: &Settings) -> Result<Vec<Example>, setup::Error> {
+    pub fn examples(&self, shots: Option<File>, settings: &Settings) -> setup::Result<Vec<Example>> {
         let shots = shots::load(&self.prompts, shots, settings)?;
         shots.into_iter().map(|shot| self.example(shot)).collect()
     }
 
-    fn example(&self, shot: Shot) -> Result<Example, setup::Error> {
+    fn example(&self, shot: Shot) -> setup::Result<Example> {
         let max = self.scenario.scale().map(Scale::max);
         if let Some(max) = max
             && !shot.errors.iter().all(|error| error.points.contains_key(&max.to_string()))
@@ -210,7 +210,7 @@ impl Templates {
     }
 
     /// An example's answer in the layout of the preset.
-    fn shot_answer(&self, shot: &Shot) -> Result<String, Error> {
+    fn shot_answer(&self, shot: &Shot) -> Result<String> {
         let max = self.scenario.scale().map(|scale| scale.max().to_string());
         if self.preset != Preset::Strict {
             let values = json!({ "errors": shot.errors, "scale": max });
@@ -232,7 +232,7 @@ impl Templates {
 }
 
 /// Checks that the preset has a prompt with a reference, if one is to be shown.
-fn check_reference(preset: Preset, shows: bool) -> Result<(), setup::Error> {
+fn check_reference(preset: Preset, shows: bool) -> setup::Result<()> {
     let reason = match preset {
         _ if !shows => return Ok(()),
         Preset::Strict => return Ok(()),

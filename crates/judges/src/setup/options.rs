@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Deref};
 
 use serde::Serialize;
 
-use super::{Error, Settings, either, nearest};
+use super::{Error, Result, Settings, either, nearest};
 
 /// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The
 /// first value is the default; `<number>`, `<file>` and `<list>` stand for any number that is not negative,
@@ -146,7 +146,7 @@ impl GivenOptions {
     ///
     /// # Errors
     /// [`Error::Option`], [`Error::Value`] or [`Error::Syntax`]; they list what exists.
-    pub fn parse(method: &str, choices: &[OptionSpec], text: &str) -> Result<Self, Error> {
+    pub fn parse(method: &str, choices: &[OptionSpec], text: &str) -> Result<Self> {
         let mut options = Self {
             values: choices.iter().map(|choice| (choice.name, choice.values[0].to_owned())).collect(),
             given: Vec::new(),
@@ -201,7 +201,7 @@ impl GivenOptions {
     }
 }
 
-fn find_choice<'c>(method: &str, choices: &'c [OptionSpec], name: &str) -> Result<&'c OptionSpec, Error> {
+fn find_choice<'c>(method: &str, choices: &'c [OptionSpec], name: &str) -> Result<&'c OptionSpec> {
     let plain = name.replace('_', "-");
     choices.iter().find(|choice| choice.name == plain).ok_or_else(|| Error::Option {
         method: method.into(),

@@ -10,14 +10,14 @@ use tribunal_core::files::json;
 
 use super::numbering::Numbered;
 use super::{ScoreFile, check_pairs, line_error, lines};
-use crate::Error;
 use crate::segment::numbers;
+use crate::{Error, Result};
 
 /// Reads scores; where lines name languages, those of one pair.
 ///
 /// # Errors
 /// Those of [`super::read`].
-pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Error> {
+pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile> {
     let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
     let (mut named, mut numbered, mut first) = (false, None, 0);
     let mut pairs = BTreeMap::new();

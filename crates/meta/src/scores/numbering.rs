@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{SegmentScores, line_error};
-use crate::Error;
+use crate::{Error, Result};
 
 /// Scores by segment number, as in a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl Numbered {
     ///
     /// # Errors
     /// Numbers that can count from 0 or from 1.
-    pub fn in_testset(&self, path: &Path, n_segments: usize) -> Result<SegmentScores, Error> {
+    pub fn in_testset(&self, path: &Path, n_segments: usize) -> Result<SegmentScores> {
         let Some(first) = self.first(Some(n_segments)) else {
             let why = format!("neither 0 nor {n_segments}, the number of segments, occurs");
             return Err(self.unknown(path, &why));

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::SegmentScores;
-use crate::Error;
+use crate::{Error, Result};
 
 /// Rule that joins the raters' segment scores to the score of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub enum Joining {
 impl FromStr for Joining {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "sum" => Ok(Self::Sum),
             "mean" => Ok(Self::Mean),

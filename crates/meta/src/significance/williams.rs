@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::super::Error;
+use super::super::Result;
 use super::super::correlation::pearson_value;
 use super::super::eval_set::EvalSet;
 use super::super::probability::student_t_tail;
@@ -29,7 +29,7 @@ pub struct Compared {
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn compare_all(eval_set: &EvalSet) -> Result<Vec<Compared>, Error> {
+pub fn compare_all(eval_set: &EvalSet) -> Result<Vec<Compared>> {
     let mut all = Vec::new();
     for (index, one) in eval_set.metrics.iter().enumerate() {
         for other in &eval_set.metrics[index + 1..] {

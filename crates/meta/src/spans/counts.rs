@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::mpp::mpp;
 use super::placement::{Placement, Quote, place};
 use super::{Overlap, PrecisionRecall, SEVERITY_CREDIT, Span, characters, exact, partial};
-use crate::Error;
+use crate::{Error, Result};
 
 /// Rule for counting marked characters, or spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -65,7 +65,7 @@ impl fmt::Display for Definition {
 impl FromStr for Definition {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|definition| definition.name() == text).ok_or_else(|| {
             Error::Unsuitable(format!(
                 "`{text}` is not a definition of span F1; hint: it can be offsets, fsp, wmt-qe or mpp"

@@ -2,7 +2,7 @@
 //! own. It computes nothing.
 
 use super::{Config, Rope, Scaling};
-use crate::Error;
+use crate::{Error, Result};
 
 /// The most heads, and values of a head.
 const MOST: usize = 1 << 12;
@@ -175,7 +175,7 @@ impl Config {
 }
 
 /// Rejects sizes that no checkpoint has, and ropes that do not fit them.
-pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
+pub(super) fn check(path: &str, config: &Config) -> Result<()> {
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
     for attention in config.attentions() {
         let Attention { head_dim, n_kv_heads, rotary_dim, .. } = *attention;
@@ -206,7 +206,7 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_latent(path: &str, latent: &Latent) -> Result<(), Error> {
+fn check_latent(path: &str, latent: &Latent) -> Result<()> {
     let rank = ("rank of keys and values", latent.rank);
     for (key, size) in [
         rank,

@@ -1,7 +1,7 @@
 //! Gated DeltaNet instead of attention: number and width of its heads, and its layers. It computes nothing.
 
 use super::Config;
-use crate::Error;
+use crate::{Error, Result};
 
 /// Values of a head are a multiple of this, the lanes of a vector.
 const UNIT: usize = 16;
@@ -86,7 +86,7 @@ impl Config {
 }
 
 /// Rejects sizes that no checkpoint has. Readers have checked that value heads are a multiple of key heads.
-pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
+pub(super) fn check(path: &str, config: &Config) -> Result<()> {
     let Some(delta) = &config.delta_net else { return Ok(()) };
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
     for (key, size, most) in [

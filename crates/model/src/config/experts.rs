@@ -1,7 +1,7 @@
 //! The experts of a model's feed-forward layers: their number, width and routing. It computes nothing.
 
 use super::Config;
-use crate::Error;
+use crate::{Error, Result};
 
 /// The most experts of a layer: checked before memory is allocated for them.
 pub const MAX_EXPERTS: usize = 1 << 12;
@@ -119,7 +119,7 @@ impl Config {
 }
 
 /// Rejects sizes that no checkpoint has, and a choice that cannot be made.
-pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
+pub(super) fn check(path: &str, config: &Config) -> Result<()> {
     let Some(experts) = &config.experts else { return Ok(()) };
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
     let Routing { top_k, n_groups, top_groups, scale, .. } = experts.routing;

@@ -252,19 +252,19 @@ impl<R: Read> Reader<R> {
         if self.is_v1 { 4 } else { 8 }
     }
 
-    fn long(&mut self) -> Result<u64, io::Error> {
+    fn long(&mut self) -> io::Result<u64> {
         if self.is_v1 { self.u32().map(u64::from) } else { self.u64() }
     }
 
-    fn u32(&mut self) -> Result<u32, io::Error> {
+    fn u32(&mut self) -> io::Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, io::Error> {
+    fn u64(&mut self) -> io::Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], io::Error> {
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.bytes.read_exact(&mut bytes)?;
         self.at += N as u64;

@@ -13,7 +13,7 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Settings, Stage, Verdict, confidence,
+    Error, Judge, Panel, Protocol, Provenance, Result, Role, Settings, Stage, Verdict, confidence,
     gemba_esa::{
         Options, SCORE_STAGE, SPANS_STAGE,
         wmt26::{Domain, GENERAL, THOUGHT},
@@ -45,11 +45,11 @@ pub struct Published {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+    fn check_input(&self, segments: &[Segment]) -> setup::Result<()> {
         let Some(segment) = segments.iter().find(|segment| self.texts.names(segment).is_none()) else {
             return Ok(());
         };
@@ -83,7 +83,7 @@ impl Published {
     ///
     /// # Errors
     /// No copy, one that lacks a text, and options for which nothing is published.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let unpublished = |option: &str| {
             let reason =
                 format!("`{option}` of `gemba-esa` has no published code; hint: use preset `strict`");
@@ -109,7 +109,7 @@ impl Published {
         })
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let (source, target) = (&segment.source, &segment.hypothesis);
         if target.is_empty() {
             let all = ErrorSpan::new(OMISSION, source, Severity::Major);
@@ -154,7 +154,7 @@ impl Published {
     }
 
     /// An answer without any check, even one that its budget cut.
-    fn ask(&self, panel: &Panel, stage: Stage, question: String, max_tokens: usize) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, stage: Stage, question: String, max_tokens: usize) -> Result<Reply> {
         let chat = Chat::new().system(self.texts.system.as_str()).user(question);
         let chat = Chat { thought: self.thinking.map(|_| Reasoning::Open), ..chat };
         let mut question = panel.question(&chat, &ResponseFormat::Text, max_tokens);

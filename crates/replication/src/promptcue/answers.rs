@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tribunal_core::files;
 
 use super::labels::{self, NO_ERROR};
-use tribunal_meta::Error;
+use tribunal_meta::Result;
 use tribunal_meta::scores::{line_error, read_text};
 
 /// A model's answer to one cue.
@@ -54,7 +54,7 @@ pub struct SpanLabels {
 ///
 /// # Errors
 /// An unreadable file or row.
-pub fn read(path: &Path) -> Result<Vec<Answer>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Answer>> {
     let path = if path.is_dir() { path.join("answers.jsonl") } else { path.to_owned() };
     let text = read_text(&path)?;
     let row = |(index, line): (usize, &str)| {

@@ -8,7 +8,7 @@ use regex::Regex;
 use serde::Deserialize;
 use tribunal_core::files;
 
-use tribunal_meta::Error;
+use tribunal_meta::Result;
 use tribunal_meta::scores::{line_error, read_text};
 
 /// One answer about reference A with the scores recorded beside it.
@@ -75,7 +75,7 @@ pub fn columns(rows: &[Reviewed]) -> [(&'static str, Vec<f64>); 5] {
 ///
 /// # Errors
 /// An unreadable file or row.
-pub fn read(path: &Path) -> Result<Vec<Reviewed>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Reviewed>> {
     let text = read_text(path)?;
     let row = |(index, line): (usize, &str)| {
         files::json::parse(line).map_err(|reason| line_error(path, index + 1, reason))

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Deserialize;
 use tribunal_judges::{
-    Error,
+    Error, Result,
     rate::{agents, tools::Arguments},
     reading,
 };
@@ -31,7 +31,7 @@ pub(super) fn text(arguments: &Arguments, key: &str) -> String {
 }
 
 /// `float(...)` of the core agent's argument; the program ends on another one.
-pub(super) fn score_argument(arguments: &Arguments, key: &str) -> Result<f64, Error> {
+pub(super) fn score_argument(arguments: &Arguments, key: &str) -> Result<f64> {
     let value = text(arguments, key);
     let score = parse_float(&value).filter(|score| score.is_finite());
     score.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
@@ -44,7 +44,7 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
 /// The search queries of a tool call: the JSON list in its first argument, whatever the argument's name.
 ///
 /// Source: `parse_search_args`.
-pub(super) fn queries(text: &str) -> Result<Vec<String>, Error> {
+pub(super) fn queries(text: &str) -> Result<Vec<String>> {
     #[derive(Deserialize)]
     struct Query {
         q: String,

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Error, text};
+use super::{Error, Result, text};
 use crate::files::json;
 
 /// mt-metrics-eval's placeholder for a missing translation.
@@ -83,7 +83,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn systems(&self) -> Result<Vec<String>, Error> {
+    pub fn systems(&self) -> Result<Vec<String>> {
         text_names(&self.dir.join("system-outputs").join(&self.lp), "")
     }
 
@@ -91,7 +91,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn references(&self) -> Result<Vec<String>, Error> {
+    pub fn references(&self) -> Result<Vec<String>> {
         let dir = self.dir.join("references");
         if dir.is_dir() { text_names(&dir, &format!("{}.", self.lp)) } else { Ok(Vec::new()) }
     }
@@ -112,7 +112,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn ratings(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    pub fn ratings(&self, gold: &str) -> Result<Vec<(String, PathBuf)>> {
         self.by_rater(gold, "seg.rating")
     }
 
@@ -120,12 +120,12 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn rater_scores(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    pub fn rater_scores(&self, gold: &str) -> Result<Vec<(String, PathBuf)>> {
         let files = self.by_rater(gold, "seg.score")?.into_iter();
         Ok(files.filter(|(rater, _)| !rater.is_empty()).collect())
     }
 
-    fn by_rater(&self, gold: &str, ending: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    fn by_rater(&self, gold: &str, ending: &str) -> Result<Vec<(String, PathBuf)>> {
         let dir = self.dir.join("human-scores");
         if !dir.is_dir() {
             return Ok(Vec::new());
@@ -142,7 +142,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn metrics(&self) -> Result<BTreeSet<MetricName>, Error> {
+    pub fn metrics(&self) -> Result<BTreeSet<MetricName>> {
         let dir = self.dir.join("metric-scores").join(&self.lp);
         let files = if dir.is_dir() { names(&dir)? } else { Vec::new() };
         let metrics = files.iter().filter_map(|file| {
@@ -162,7 +162,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn scored_pairs(&self) -> Result<Vec<String>, Error> {
+    pub fn scored_pairs(&self) -> Result<Vec<String>> {
         let dir = self.dir.join("metric-scores");
         if dir.is_dir() { names(&dir) } else { Ok(Vec::new()) }
     }
@@ -171,7 +171,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// [`Error::Missing`] for a line without any, [`Error::Scattered`] for a document in two parts.
-    pub fn places(&self) -> Result<Vec<Place>, Error> {
+    pub fn places(&self) -> Result<Vec<Place>> {
         places(&self.docs())
     }
 }
@@ -181,7 +181,7 @@ impl TestsetFiles {
 ///
 /// # Errors
 /// The errors of [`TestsetFiles::places`].
-pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
+pub fn places(path: &Path) -> Result<Vec<Place>> {
     let mut places: Vec<Place> = Vec::new();
     let mut ended = std::collections::BTreeMap::new();
     for (idx, line) in text::lines(path)?.iter().enumerate() {
@@ -210,7 +210,7 @@ pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
 ///
 /// # Errors
 /// A file that cannot be read, [`Error::Json`], [`Error::Missing`].
-pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
+pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>> {
     let lines = text::lines(path)?;
     if path.extension().is_none_or(|ending| ending != "jsonl") {
         return Ok(lines);
@@ -233,7 +233,7 @@ pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// The errors of [`texts`].
-pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
+pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String>> {
     let mut all = texts(path, field)?;
     if let Some(first) = all.first_mut().filter(|_| text::is_marked(path)) {
         first.insert(0, '\u{feff}');
@@ -251,7 +251,7 @@ pub fn pairs(dir: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// An unreadable folder.
-pub fn rated_pairs(dir: &Path, gold: &str) -> Result<BTreeSet<String>, Error> {
+pub fn rated_pairs(dir: &Path, gold: &str) -> Result<BTreeSet<String>> {
     let middle = format!(".{gold}.");
     let pair = |file: &String| {
         let (pair, suffix) = file.split_once(&middle)?;
@@ -268,7 +268,7 @@ fn score_stem(file: &str) -> Option<&str> {
 ///
 /// # Errors
 /// An unreadable folder.
-pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
+pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>> {
     let files = names(dir)?;
     let stems = files.iter().filter_map(|file| {
         let stem = file.strip_suffix(".txt").or_else(|| file.strip_suffix(".jsonl"))?;
@@ -285,7 +285,7 @@ pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(super) fn names(dir: &Path) -> Result<Vec<String>, Error> {
+pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let io = |source| Error::Io { path: dir.into(), source };
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io)? {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Error, table};
+use super::{Error, Result, table};
 use crate::segment::wmt::Id;
 
 /// An item of the task: a source with the translations of several systems.
@@ -28,7 +28,7 @@ const HINT: &str = "\nhint: a line of the task's file has `item_id`, `src` and `
 ///
 /// # Errors
 /// A file that cannot be read or is of another kind, and what `visit` returns.
-pub fn task(path: &Path, mut visit: impl FnMut(TaskItem) -> Result<(), Error>) -> Result<(), Error> {
+pub fn task(path: &Path, mut visit: impl FnMut(TaskItem) -> Result<()>) -> Result<()> {
     table::jsonl(path, &mut |row| {
         let line = row.line;
         let row = table::In { path, row: &row };

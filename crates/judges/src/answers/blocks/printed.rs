@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    Error,
+    Result,
     mqm::{ErrorSpan, Severity, typology},
     reading::{self, strip},
 };
@@ -54,8 +54,8 @@ pub fn read(answer: &str) -> Blocks {
 /// The errors of an answer with at least one block.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Unparsable`] for an answer without one.
-pub fn read_any(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+/// [`crate::Error::Refused`] or [`crate::Error::Unparsable`] for an answer without one.
+pub fn read_any(answer: &str) -> Result<Vec<ErrorSpan>> {
     let blocks = read(answer);
     if blocks.n_headers == 0 && blocks.entries.is_empty() {
         return Err(reading::unusable(answer, "no block of critical, major or minor errors"));

@@ -45,7 +45,7 @@ impl Texts {
     ///
     /// # Errors
     /// No folder, no such file in it, or one that lacks a text.
-    pub fn read(prompts: Option<&Path>) -> Result<Self, setup::Error> {
+    pub fn read(prompts: Option<&Path>) -> setup::Result<Self> {
         let Some(folder) = prompts else {
             let reason = "preset `code` of `gemba-esa:edition=wmt26` sends its authors' own prompts, which are \
                           published without a licence and so are not part of tribunal";
