@@ -295,7 +295,12 @@ pub enum ResponseFormat {
 impl ResponseFormat {
     /// A JSON form without spans.
     pub fn json(schema: serde_json::Value) -> Self {
-        Self::Json { schema, texts: BTreeMap::new() }
+        Self::about(schema, [])
+    }
+
+    /// A JSON form with spans of these texts.
+    pub fn about<const N: usize>(schema: serde_json::Value, texts: [(&str, &str); N]) -> Self {
+        Self::Json { schema, texts: texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into() }
     }
 }
 

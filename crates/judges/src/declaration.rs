@@ -323,7 +323,7 @@ impl SingleQuestion {
     }
 
     fn chat(&self, texts: &Texts) -> Result<Chat> {
-        let mut values = json!(texts.query().shown(self.preset));
+        let mut values = texts.query().shown(self.preset);
         values["reference"] = json!(self.reference(texts)?);
         if let Answers::Fields(fields) = &self.question.answers {
             values["schema"] = json!(fields.shown_schema(&self.prompts)?);

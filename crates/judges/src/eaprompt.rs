@@ -90,7 +90,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: Scale::PENALTY,
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(EaPrompt::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| EaPrompt::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -161,15 +161,13 @@ impl Protocol for EaPrompt {
     }
 }
 
-impl From<EaPrompt> for Judge {
-    fn from(judge: EaPrompt) -> Self {
-        let calls = match judge.counting {
-            Counting::Listed | Counting::Within => Calls::exactly(1),
-            Counting::Prompted => Calls::up_to(2),
-        };
-        let provenance = Provenance::of(&judge.prompts).with("shots", judge.examples.to_string());
-        Self { calls: Some(calls), ..Self::new(provenance, judge) }
-    }
+fn built(judge: EaPrompt) -> Judge {
+    let calls = match judge.counting {
+        Counting::Listed | Counting::Within => Calls::exactly(1),
+        Counting::Prompted => Calls::up_to(2),
+    };
+    let provenance = Provenance::of(&judge.prompts).with("shots", judge.examples.to_string());
+    Judge { calls: Some(calls), ..Judge::new(provenance, judge) }
 }
 
 impl Options {
@@ -340,9 +338,10 @@ impl EaPrompt {
         if self.preset != Preset::Strict {
             return Ok(ResponseFormat::Text);
         }
-        let schema = serde_json::from_str(&self.prompts.render(SCHEMA, ())?)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is not valid JSON: {e}", SCHEMA.name)))?;
-        Ok(form_about(schema, [("translation", &segment.hypothesis), ("source", &segment.source)]))
+        Ok(form_about(
+            self.prompts.json(SCHEMA, ())?,
+            [("translation", &segment.hypothesis), ("source", &segment.source)],
+        ))
     }
 }
 

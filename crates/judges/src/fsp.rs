@@ -36,13 +36,13 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
-        errors::{AnswerFormat, ShownShot, Target},
+        errors::{AnswerFormat, Target},
     },
     in_parallel,
     method::Calls,
@@ -92,7 +92,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(Fsp::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Fsp::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -168,15 +168,13 @@ impl Protocol for Fsp {
     }
 }
 
-impl From<Fsp> for Judge {
-    fn from(judge: Fsp) -> Self {
-        Self {
-            grouping: judge.granularity.grouping(),
-            // The question for omissions is about the whole group.
-            asks_apart: !judge.seeks_omissions,
-            calls: Some(judge.scoring.calls()),
-            ..Self::new(Provenance::of(&judge.prompts), judge)
-        }
+fn built(judge: Fsp) -> Judge {
+    Judge {
+        grouping: judge.granularity.grouping(),
+        // The question for omissions is about the whole group.
+        asks_apart: !judge.seeks_omissions,
+        calls: Some(judge.scoring.calls()),
+        ..Judge::new(Provenance::of(&judge.prompts), judge)
     }
 }
 
@@ -345,34 +343,20 @@ impl Fsp {
 
     /// The focus stands at byte `at` of the document's translation.
     fn render(&self, document: &Document, focus: &str, at: usize) -> Result<Chat> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            strict: bool,
-            schema: String,
-            shots: Vec<ShownShot<'a>>,
-            source_lang: &'a str,
-            source: &'a str,
-            target_lang: &'a str,
-            target: &'a str,
-            focus: &'a str,
-            /// Which occurrence of its text in the translation the focus is, from 1, also within longer
-            /// texts.
-            occurrence: usize,
-            occurrences: usize,
-        }
         let count = |text: &str| if focus.is_empty() { 0 } else { text.matches(focus).count() };
-        let query = Query {
-            strict: self.layout.is_strict,
-            schema: self.layout.schema(&self.prompts, MAX_ERRORS)?,
-            shots: self.layout.shown(&self.shots),
-            source_lang: document.source_lang,
-            source: &document.source,
-            target_lang: document.target_lang,
-            target: &document.target,
-            focus,
-            occurrence: count(&document.target[..at]) + 1,
-            occurrences: count(&document.target).max(1),
-        };
+        // `occurrence`: which one of its text in the translation it is, from 1, also within longer texts.
+        let query = json!({
+            "strict": self.layout.is_strict,
+            "schema": self.layout.schema(&self.prompts, MAX_ERRORS)?,
+            "shots": self.layout.shown(&self.shots),
+            "source_lang": document.source_lang,
+            "source": document.source,
+            "target_lang": document.target_lang,
+            "target": document.target,
+            "focus": focus,
+            "occurrence": count(&document.target[..at]) + 1,
+            "occurrences": count(&document.target).max(1),
+        });
         Ok(Chat::new().user(self.prompts.render(PROMPT, query)?))
     }
 }

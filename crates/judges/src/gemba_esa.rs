@@ -40,7 +40,7 @@
 //! - WMT 2026, empty translations. The baseline scores them 0, with an omission, without a call; so does
 //!   `code`.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     Judge, Method, Panel, Protocol, Provenance, Question, Result, Role, Stage, Verdict,
@@ -50,7 +50,7 @@ use super::{
     },
     confidence, expected,
     method::Calls,
-    pair::{Pair, PromptPair},
+    pair::Pair,
     panel::reasoning::Thought,
     prompt::{File, Prompts, file},
     scale::Scale,
@@ -102,7 +102,7 @@ pub const METHOD: Method = Method {
     ..Method::with(|settings, options_given| {
         let options = Options::read(options_given);
         check_options(settings, &options, options_given)?;
-        Ok(GembaEsa::new(settings, &options)?.into())
+        GembaEsa::new(settings, &options).map(built)
     })
 };
 
@@ -194,13 +194,11 @@ impl Protocol for GembaEsa {
     }
 }
 
-impl From<GembaEsa> for Judge {
-    fn from(judge: GembaEsa) -> Self {
-        let thoughts = if judge.thinking.is_some() { 2 } else { 0 };
-        let calls = Calls::up_to(if judge.expected { 3 } else { 2 } + thoughts);
-        let sampled_at = judge.thinking.map(|thought| [thought.temperature, thought.top_p]);
-        Self { calls: Some(calls), sampled_at, ..Self::new(judge.questions.provenance(), judge) }
-    }
+fn built(judge: GembaEsa) -> Judge {
+    let thoughts = if judge.thinking.is_some() { 2 } else { 0 };
+    let calls = Calls::up_to(if judge.expected { 3 } else { 2 } + thoughts);
+    let sampled_at = judge.thinking.map(|thought| [thought.temperature, thought.top_p]);
+    Judge { calls: Some(calls), sampled_at, ..Judge::new(judge.questions.provenance(), judge) }
 }
 
 /// Rejects options that an edition does not have.
@@ -336,17 +334,12 @@ impl Questions {
     /// # Errors
     /// Those of [`Questions::spans`].
     pub fn score(&self, segment: &Segment, spans: &str) -> Result<Chat> {
-        #[derive(Serialize)]
-        struct Scored<'a> {
-            #[serde(flatten)]
-            query: PromptPair<'a>,
-            spans: &'a str,
-        }
         if let Some(shown) = &self.shown {
             return shown.score(&self.prompts, segment, spans);
         }
-        let query = Pair::of(segment).shown(self.preset);
-        Ok(Chat::new().user(self.prompts.render(SCORE, Scored { query, spans })?))
+        let mut query = Pair::of(segment).shown(self.preset);
+        query["spans"] = json!(spans);
+        Ok(Chat::new().user(self.prompts.render(SCORE, query)?))
     }
 }
 

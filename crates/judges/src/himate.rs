@@ -130,7 +130,7 @@ pub const METHOD: Method = Method {
     weights: Some("himate"),
     answer_tokens: Some(23),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(HiMate::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| HiMate::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -230,16 +230,14 @@ impl Protocol for HiMate {
     }
 }
 
-impl From<HiMate> for Judge {
-    fn from(judge: HiMate) -> Self {
-        let provenance = Provenance::of(&judge.prompts);
-        let provenance = match judge.limit.calibration() {
-            Some(hash) => provenance.with("calibration", hash),
-            None => provenance,
-        };
-        let calls = calls(judge.preset, judge.stages, judge.is_weighed, judge.subtypes().count());
-        Self { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Self::new(provenance, judge) }
-    }
+fn built(judge: HiMate) -> Judge {
+    let provenance = Provenance::of(&judge.prompts);
+    let provenance = match judge.limit.calibration() {
+        Some(hash) => provenance.with("calibration", hash),
+        None => provenance,
+    };
+    let calls = calls(judge.preset, judge.stages, judge.is_weighed, judge.subtypes().count());
+    Judge { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Judge::new(provenance, judge) }
 }
 
 impl HiMate {
@@ -389,6 +387,11 @@ impl HiMate {
     /// The enforced form; free text where answers are not enforced.
     fn form(&self, enforced: impl FnOnce() -> Result<ResponseFormat>) -> Result<ResponseFormat> {
         if self.is_strict() { enforced() } else { Ok(ResponseFormat::Text) }
+    }
+
+    /// The form that this file describes, in `strict`; free text in other presets.
+    fn json_form(&self, file: File, values: Value) -> Result<ResponseFormat> {
+        self.form(|| Ok(ResponseFormat::json(self.prompts.json(file, values)?)))
     }
 
     fn subtypes(&self) -> impl Iterator<Item = (&Core, &Subtype)> {

@@ -71,7 +71,7 @@ pub const METHOD: Method = Method {
     options: Options::CHOICES,
     common: &[],
     output: Output::LogProbabilities,
-    ..Method::with(|settings, options| Ok(Likelihood::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Likelihood::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -136,13 +136,11 @@ impl Protocol for Likelihood {
     }
 }
 
-impl From<Likelihood> for Judge {
-    fn from(judge: Likelihood) -> Self {
-        Self {
-            grouping: judge.granularity.grouping(),
-            calls: Some(Calls::exactly(judge.readings.len())),
-            ..Self::new(Provenance::of(&judge.prompts), judge)
-        }
+fn built(judge: Likelihood) -> Judge {
+    Judge {
+        grouping: judge.granularity.grouping(),
+        calls: Some(Calls::exactly(judge.readings.len())),
+        ..Judge::new(Provenance::of(&judge.prompts), judge)
     }
 }
 

@@ -51,7 +51,6 @@
 //! - Coupled start (Table 5): GEMBA-MQM's errors, critical as major, are debated as one dimension.
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
-use serde::Serialize;
 use serde_json::json;
 
 use self::{
@@ -114,7 +113,7 @@ pub const METHOD: Method = Method {
     options: Options::CHOICES,
     ..Method::with(|settings, options| {
         let (options, rounds) = read_options(options)?;
-        Ok(MMad::new(settings, &options, rounds)?.into())
+        MMad::new(settings, &options, rounds).map(built)
     })
 };
 
@@ -209,14 +208,12 @@ impl Protocol for MMad {
     }
 }
 
-impl From<MMad> for Judge {
-    fn from(judge: MMad) -> Self {
-        let mut provenance = Provenance::of(&judge.prompts).weighed_by(&judge.weights.name);
-        if let Start::Gemba(gemba) = &judge.start {
-            provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
-        }
-        Self { calls: Some(judge.calls()), ..Self::new(provenance, judge) }
+fn built(judge: MMad) -> Judge {
+    let mut provenance = Provenance::of(&judge.prompts).weighed_by(&judge.weights.name);
+    if let Start::Gemba(gemba) = &judge.start {
+        provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
     }
+    Judge { calls: Some(judge.calls()), ..Judge::new(provenance, judge) }
 }
 
 impl MMad {
@@ -370,14 +367,10 @@ impl MMad {
     }
 
     fn render_query(&self, dimension: &Dimension, pair: Pair) -> Result<String> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            #[serde(flatten)]
-            pair: Pair<'a>,
-            dimension: &'a str,
-            strict: bool,
-        }
-        self.prompts.render(QUERY, Query { pair, dimension: dimension.name, strict: self.is_strict() })
+        let mut query = json!(pair);
+        query["dimension"] = json!(dimension.name);
+        query["strict"] = json!(self.is_strict());
+        self.prompts.render(QUERY, query)
     }
 
     fn judge_chat(&self, segment: &Segment, viewpoints: &Viewpoints) -> Result<Chat> {

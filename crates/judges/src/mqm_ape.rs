@@ -68,7 +68,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("mqm-ape"),
     scale: Scale::PENALTY,
-    ..Method::with(|settings, _| Ok(MqmApe::new(settings)?.into()))
+    ..Method::with(|settings, _| MqmApe::new(settings).map(built))
 };
 
 /// Result of comparing a translation with its correction.
@@ -153,7 +153,7 @@ impl Questions {
     /// # Errors
     /// Those of [`Prompts::render`].
     pub fn correction(&self, texts: &Texts, error: &ErrorSpan) -> Result<Chat> {
-        let mut values = json!(texts.query().shown(self.preset));
+        let mut values = texts.query().shown(self.preset);
         values["category"] = json!(error.category);
         values["span"] = json!(error.span);
         Ok(Chat::new().user(self.errors.prompts().render(CORRECTION, values)?))
@@ -164,7 +164,7 @@ impl Questions {
     /// # Errors
     /// Those of [`Prompts::render`].
     pub fn comparison(&self, texts: &Texts, correction: &str, order: Order) -> Result<Chat> {
-        let mut values = json!(texts.query().shown(self.preset));
+        let mut values = texts.query().shown(self.preset);
         let target = values["target"].as_str().unwrap_or_default().to_owned();
         let (a, b) = order.put(&target, correction);
         (values["a"], values["b"]) = (json!(a), json!(b));
@@ -172,10 +172,8 @@ impl Questions {
     }
 }
 
-impl From<MqmApe> for Judge {
-    fn from(judge: MqmApe) -> Self {
-        Self::new(judge.questions.errors.provenance(), judge)
-    }
+fn built(judge: MqmApe) -> Judge {
+    Judge::new(judge.questions.errors.provenance(), judge)
 }
 
 impl Protocol for MqmApe {

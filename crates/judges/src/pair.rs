@@ -2,6 +2,7 @@
 //! or of the segments of a unit joined. Nothing is rendered here.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     Unit,
@@ -18,14 +19,6 @@ pub struct Pair<'a> {
     pub source: &'a str,
     pub target_lang: &'a str,
     pub target: &'a str,
-}
-
-/// A pair for a prompt whose wording differs where it follows the authors' code.
-#[derive(Clone, Copy, Serialize)]
-pub struct PromptPair<'a> {
-    #[serde(flatten)]
-    pair: Pair<'a>,
-    code: bool,
 }
 
 impl<'a> Pair<'a> {
@@ -49,14 +42,12 @@ impl<'a> Pair<'a> {
 
     /// The pair in the form of a preset's prompt. The authors' programs strip the lines of their files, and
     /// so does `code`.
-    pub fn shown(self, preset: Preset) -> PromptPair<'a> {
-        if preset != Preset::Code {
-            return PromptPair { pair: self, code: false };
-        }
-        PromptPair {
-            pair: Self { source: strip(self.source), target: strip(self.target), ..self },
-            code: true,
-        }
+    pub fn shown(self, preset: Preset) -> Value {
+        let code = preset == Preset::Code;
+        let strip = |text: &'a str| if code { strip(text) } else { text };
+        let mut values = json!(Self { source: strip(self.source), target: strip(self.target), ..self });
+        values["code"] = json!(code);
+        values
     }
 
     /// Texts for a test rendering of a prompt.

@@ -18,7 +18,7 @@
 //! - A fit holds for the model, the prompt and the layers that it was made with, and lists the texts that it
 //!   was fitted on.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     Error, Judge, Method, Model, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
@@ -32,7 +32,7 @@ use super::{
 use crate::{
     llm::Chat,
     mqm::{self, ErrorSpan, weights::Weights},
-    segment::Segment,
+    segment::{Lang, Segment},
 };
 
 pub mod checks;
@@ -78,7 +78,7 @@ pub const METHOD: Method = Method {
     options: Options::CHOICES,
     common: &[],
     output: Output::States,
-    ..Method::with(|settings, options| Ok(Probe::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Probe::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -117,19 +117,9 @@ impl Protocol for Probe {
     }
 }
 
-impl From<Probe> for Judge {
-    fn from(judge: Probe) -> Self {
-        let provenance = Provenance::of(&judge.prompts).with("fit", judge.fit.hash());
-        Self { trained_on: Some(judge.fit.trained_on()), ..Self::new(provenance, judge) }
-    }
-}
-
-/// The prompt in front of a translation.
-#[derive(Serialize)]
-struct Query<'a> {
-    source_lang: &'a str,
-    target_lang: &'a str,
-    source: &'a str,
+fn built(judge: Probe) -> Judge {
+    let provenance = Provenance::of(&judge.prompts).with("fit", judge.fit.hash());
+    Judge { trained_on: Some(judge.fit.trained_on()), ..Judge::new(provenance, judge) }
 }
 
 impl Probe {
@@ -199,7 +189,7 @@ pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Readout) 
 /// A prompt that cannot be read or filled in.
 pub fn prompts(settings: &Settings) -> setup::Result<Prompts> {
     let prompts = Prompts::load(&[PROMPT], settings)?;
-    let query = Query { source_lang: "", target_lang: "", source: "a" };
+    let query = json!({ "source_lang": "", "target_lang": "", "source": "a" });
     prompts.render(PROMPT, query).map_err(setup::Error::from_prompt)?;
     Ok(prompts)
 }
@@ -209,11 +199,8 @@ pub fn prompts(settings: &Settings) -> setup::Result<Prompts> {
 /// # Errors
 /// A prompt that cannot be filled in.
 pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat> {
-    let query = Query {
-        source_lang: segment.src_lang.name(),
-        target_lang: segment.tgt_lang.name(),
-        source: &segment.source,
-    };
+    let languages = [&segment.src_lang, &segment.tgt_lang].map(Lang::name);
+    let query = json!({ "source_lang": languages[0], "target_lang": languages[1], "source": segment.source });
     Ok(Chat::plain(prompts.render(PROMPT, query)?))
 }
 

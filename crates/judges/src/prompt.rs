@@ -150,6 +150,15 @@ impl Prompts {
         })
     }
 
+    /// A JSON file, such as a schema, with these values filled in.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] for a replaced file that is not JSON, and those of [`Prompts::render`].
+    pub fn json(&self, file: File, values: impl Serialize) -> Result<serde_json::Value> {
+        serde_json::from_str(&self.render(file, values)?)
+            .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))
+    }
+
     /// [`Prompts::render`], with the error of the template engine.
     pub(super) fn try_render(&self, file: File, values: impl Serialize) -> Result<String, minijinja::Error> {
         match self.find(file).filter(|_| !is_template(file.name)) {

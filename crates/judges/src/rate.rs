@@ -37,7 +37,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::{
     agents::Evaluation,
@@ -47,6 +47,7 @@ use self::{
 use super::{
     Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Result, Retry, Role, Verdict, in_parallel,
     method::Calls,
+    pair::Pair,
     prompt::{File, Prompts, file},
     reading,
     scale::Scale,
@@ -106,7 +107,7 @@ pub const METHOD: Method = Method {
     answer_tokens: Some(108),
     scale: Scale::rating(0.0, 4.0),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(Rate::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Rate::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -178,15 +179,13 @@ impl Protocol for Rate {
     }
 }
 
-impl From<Rate> for Judge {
-    fn from(judge: Rate) -> Self {
-        // `strict` finishes only what was evaluated; the others may finish at once.
-        let least = if judge.is_strict() { judge.config.judged_calls() } else { 1 };
-        Self {
-            grouping: judge.config.grouping(),
-            calls: Some(judge.config.calls(least)),
-            ..Self::new(judge.config.provenance(&judge.prompts), judge)
-        }
+fn built(judge: Rate) -> Judge {
+    // `strict` finishes only what was evaluated; the others may finish at once.
+    let least = if judge.is_strict() { judge.config.judged_calls() } else { 1 };
+    Judge {
+        grouping: judge.config.grouping(),
+        calls: Some(judge.config.calls(least)),
+        ..Judge::new(judge.config.provenance(&judge.prompts), judge)
     }
 }
 
@@ -290,7 +289,7 @@ impl Rate {
             let (name, response) = match session.ask_core(round, false)? {
                 Ok(ToolCall { action: Action::Finish { score }, .. }) => return Ok(session.finish(score)),
                 Ok(step) => (step.name, session.act(round, step.action)?),
-                Err(fault) => ("tool_call", serde_json::json!({ "error": fault })),
+                Err(fault) => ("tool_call", json!({ "error": fault })),
             };
             session.tell(name, &response, round == self.config.rounds)?;
         }
@@ -311,30 +310,16 @@ impl Rate {
     /// Figures 15 to 17, without the agents that are left out.
     fn system(&self) -> Result<String> {
         let Team { search, comparison } = self.config.team;
-        let values = serde_json::json!({
+        let values = json!({
             "search": search, "comparison": comparison, "strict": self.is_strict(),
         });
         self.prompts.render(CORE, values)
     }
 
     fn opening(&self, segment: &Segment, memory: &Memory) -> Result<Chat> {
-        #[derive(Serialize)]
-        struct Task<'a> {
-            source_lang: &'a str,
-            source: &'a str,
-            target_lang: &'a str,
-            target: &'a str,
-            notes: &'a [memory::Note],
-            initialized: bool,
-        }
-        let task = Task {
-            source_lang: segment.src_lang.name(),
-            source: &segment.source,
-            target_lang: segment.tgt_lang.name(),
-            target: &segment.hypothesis,
-            notes: memory.notes(),
-            initialized: self.config.team.comparison && memory.is_initialized(),
-        };
+        let mut task = json!(Pair::of(segment));
+        task["notes"] = json!(memory.notes());
+        task["initialized"] = json!(self.config.team.comparison && memory.is_initialized());
         Ok(Chat::new().system(self.system()?).user(self.prompts.render(TASK, task)?))
     }
 }
@@ -414,7 +399,7 @@ impl Session<'_> {
         let may_compare = self.judge.config.team.comparison && is_judged && !forced;
         let tentative: Vec<i64> = (0..=4).filter(|score| may_compare && is_open(score)).collect();
         let longest = self.segment.source.chars().count().max(self.segment.hypothesis.chars().count());
-        let values = serde_json::json!({
+        let values = json!({
             "search": self.judge.config.team.search && !forced,
             "evaluate": self.may_evaluate() && !forced,
             "finish": forced || is_judged,
@@ -423,8 +408,7 @@ impl Session<'_> {
             // An ideal translation can be longer than both texts.
             "anchor_chars": 3 * longest + 100,
         });
-        let schema = self.judge.prompts.render(TURN, values)?;
-        agents::schema(TURN, &schema)
+        Ok(ResponseFormat::json(self.judge.prompts.json(TURN, values)?))
     }
 
     /// Carries out the core agent's step; the response goes to the core agent alone.
@@ -440,7 +424,7 @@ impl Session<'_> {
     fn tell(&mut self, name: &str, response: &Value, forced: bool) -> Result<()> {
         let response =
             serde_json::to_string_pretty(response).expect("JSON values with string keys can be written");
-        let values = serde_json::json!({
+        let values = json!({
             "name": name, "response": response, "forced": forced, "rounds": self.judge.config.rounds,
         });
         let text = self.judge.prompts.render(RESPONSE, values)?;

@@ -15,7 +15,7 @@
 //! - Languages: the code's 36 names in its spelling; others are rejected.
 //! - A segment whose source and translation are both empty has no verdict.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     Error, Judge, Method, Panel, Preset, Protocol, Provenance, Result, Verdict,
@@ -107,19 +107,10 @@ struct Remedy {
     is_raw: bool,
 }
 
-/// The texts of a prompt.
-#[derive(Serialize)]
-struct Query<'a> {
-    source_lang: &'a str,
-    target_lang: &'a str,
-    source: &'a str,
-    reference: Option<&'a str>,
-}
-
 fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     settings.check_neither_weights_nor_shots(METHOD.name)?;
     let prompts = Prompts::load(&[PROMPT], settings)?;
-    let sample = Query { source_lang: "", target_lang: "", source: "", reference: Some("") };
+    let sample = json!({ "source_lang": "", "target_lang": "", "source": "", "reference": "" });
     prompts.render(PROMPT, sample).map_err(setup::Error::from_prompt)?;
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     let judge = Remedy { prompts, shows_reference, is_raw: *RemedyOptions::read(options).is_raw };
@@ -159,16 +150,12 @@ impl Remedy {
                 || Error::Failed(format!("`{}` is a language that the model does not have", lang.code()));
             name(lang).ok_or_else(unknown)
         };
-        let query = Query {
-            source_lang: name(&segment.src_lang)?,
-            target_lang: name(&segment.tgt_lang)?,
-            source: strip(&segment.source),
-            reference: if self.shows_reference {
-                Some(reference.ok_or_else(Error::no_reference)?)
-            } else {
-                None
-            },
-        };
+        let query = json!({
+            "source_lang": name(&segment.src_lang)?,
+            "target_lang": name(&segment.tgt_lang)?,
+            "source": strip(&segment.source),
+            "reference": self.shows_reference.then(|| reference.ok_or_else(Error::no_reference)).transpose()?,
+        });
         let chat =
             Chat::new().user(self.prompts.render(PROMPT, query)?).assistant(strip(&segment.hypothesis));
         Ok(Chat { tokenized_as_text: true, ..chat })

@@ -97,7 +97,7 @@ pub const METHOD: Method = Method {
     scales: SCALES,
     weights: Some("rubric-mqm"),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(RubricMqm::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| RubricMqm::new(settings, &Options::read(options)).map(built))
 };
 
 /// Scenarios with points, by the most that an error has.
@@ -179,10 +179,8 @@ impl Protocol for RubricMqm {
     }
 }
 
-impl From<RubricMqm> for Judge {
-    fn from(judge: RubricMqm) -> Self {
-        Self::new(judge.provenance(), judge)
-    }
+fn built(judge: RubricMqm) -> Judge {
+    Judge::new(judge.provenance(), judge)
 }
 
 impl RubricMqm {
@@ -205,7 +203,7 @@ impl RubricMqm {
 
     /// Its inputs, for the signature.
     pub fn provenance(&self) -> Provenance {
-        Provenance::of(self.questions.prompts())
+        Provenance::of(&self.questions.templates.prompts)
     }
 
     /// Its scenario.
@@ -214,7 +212,7 @@ impl RubricMqm {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
-        let texts = Texts::of(segment, self.questions.shows_reference())?;
+        let texts = Texts::of(segment, self.questions.shows_reference)?;
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let answer = &reply.text;
         let (source, target) = (&segment.source, &segment.hypothesis);

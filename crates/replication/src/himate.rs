@@ -82,12 +82,10 @@ impl Protocol for Published {
     }
 }
 
-impl From<Published> for Judge {
-    fn from(judge: Published) -> Self {
-        let prompts = prompt::hash(judge.texts.all());
-        let calls = calls(Preset::Code, judge.stages, false, N_SUBTYPES);
-        Self::new(Provenance { prompts, ..Provenance::default() }, judge).with_calls(calls)
-    }
+fn built(judge: Published) -> Judge {
+    let prompts = prompt::hash(judge.texts.all());
+    let calls = calls(Preset::Code, judge.stages, false, N_SUBTYPES);
+    Judge::new(Provenance { prompts, ..Provenance::default() }, judge).with_calls(calls)
 }
 
 /// The judge of preset `code`, from the user's copy of the published files.
@@ -95,7 +93,7 @@ impl From<Published> for Judge {
 /// # Errors
 /// No copy, one that lacks a text, and options for which nothing is published.
 pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
-    Ok(Published::new(settings, &Options::read(options))?.into())
+    Published::new(settings, &Options::read(options)).map(built)
 }
 
 impl Published {

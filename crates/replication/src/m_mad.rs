@@ -77,16 +77,14 @@ impl Protocol for Published {
     }
 }
 
-impl From<Published> for Judge {
-    fn from(judge: Published) -> Self {
-        let texts = judge.texts.all().into_iter();
-        let shots = judge.examples.0.values().flatten().flatten();
-        let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
-        let prompts = prompt::hash(texts.chain(shots));
-        let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(&judge.weights.name);
-        let calls = judge.calls();
-        Self::new(provenance, judge).with_calls(calls)
-    }
+fn built(judge: Published) -> Judge {
+    let texts = judge.texts.all().into_iter();
+    let shots = judge.examples.0.values().flatten().flatten();
+    let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
+    let prompts = prompt::hash(texts.chain(shots));
+    let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(&judge.weights.name);
+    let calls = judge.calls();
+    Judge::new(provenance, judge).with_calls(calls)
 }
 
 /// The judge of preset `code`, from the user's copy of the published files.
@@ -95,7 +93,7 @@ impl From<Published> for Judge {
 /// No copy, one that lacks a text, and options for which nothing is published.
 pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let (options, rounds) = read_options(options)?;
-    Ok(Published::new(settings, &options, rounds)?.into())
+    Published::new(settings, &options, rounds).map(built)
 }
 
 impl Published {

@@ -79,7 +79,8 @@ impl AnswerFormat {
     /// # Errors
     /// [`Error::Failed`] when a replaced template cannot be filled in.
     pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String> {
-        self.render(prompts, if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER }, max_errors)
+        let file = if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER };
+        prompts.render(file, self.values(prompts, max_errors)?)
     }
 
     /// The form that an answer about these texts must have. Spans of an empty text are taken out of it.
@@ -102,22 +103,19 @@ impl AnswerFormat {
         target: &str,
     ) -> Result<ResponseFormat> {
         let file = if self.is_strict { SCHEMA_STRICT } else { FORM_PAPER };
-        let rendered = self.render(prompts, file, max_errors)?;
-        let schema: Value = serde_json::from_str(&rendered)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))?;
+        let schema = prompts.json(file, self.values(prompts, max_errors)?)?;
         Ok(form_about(schema, [("source", source), (self.target.tag(), target)]))
     }
 
-    fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String> {
+    fn values(self, prompts: &Prompts, max_errors: usize) -> Result<Value> {
         let quality_levels = if self.quality { prompts.render(QUALITY_LEVELS, ())? } else { String::new() };
-        let values = json!({
+        Ok(json!({
             "explain": self.explain,
             "quality": self.quality,
             "target_text": self.target.tag(),
             "max_errors": max_errors,
             "quality_levels": quality_levels,
-        });
-        prompts.render(file, values)
+        }))
     }
 
     /// The shots with their answers in this layout. They have no `quality_score`: the paper gives none.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::SYSTEM;
 use crate::{
@@ -84,16 +84,6 @@ pub struct Shown {
     pub reference: bool,
 }
 
-#[derive(Serialize)]
-struct Values<'a> {
-    #[serde(flatten)]
-    pair: Pair<'a>,
-    instructions: Option<String>,
-    reference: Option<&'a str>,
-    reference_kind: String,
-    spans: &'a str,
-}
-
 impl Shown {
     /// The question for the error spans of a segment.
     ///
@@ -118,19 +108,17 @@ impl Shown {
             return Err(Error::no_reference());
         }
         let instructions = self.domain.of(segment).map(|domain| {
-            let values = serde_json::json!({
+            let values = json!({
                 "domain": domain, "source_lang": segment.src_lang.name(), "target_lang": segment.tgt_lang.name(),
             });
             prompts.render(DOMAINS, values)
         });
         let kind = segment.reference_kind.as_deref().unwrap_or_default();
-        let values = Values {
-            pair: Pair::of(segment),
-            instructions: instructions.transpose()?,
-            reference,
-            reference_kind: prompts.render(REFERENCE, serde_json::json!({ "kind": kind }))?,
-            spans,
-        };
+        let mut values = json!(Pair::of(segment));
+        values["instructions"] = json!(instructions.transpose()?);
+        values["reference"] = json!(reference);
+        values["reference_kind"] = json!(prompts.render(REFERENCE, json!({ "kind": kind }))?);
+        values["spans"] = json!(spans);
         Ok(Chat::new().system(prompts.render(SYSTEM, ())?).user(prompts.render(file, values)?))
     }
 }

@@ -3,8 +3,6 @@
 //! `strict` is JSON. `paper` reads the layout that the worked cases show: `Error Exist: Yes. Error Severity:
 //! Major. ...`, `I agree with him.`
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,12 +16,12 @@ use crate::{
     segment::Segment,
 };
 
-const EVALUATE: File = file!("himate/evaluate_form.j2");
+pub(super) const EVALUATE: File = file!("himate/evaluate_form.j2");
 const LOCATE: File = file!("himate/locate_form.j2");
 const SINGLE: File = file!("himate/single_form.j2");
-const CORRECT: File = file!("himate/correct_form.j2");
-const TIER1: File = file!("himate/tier1_form.json");
-const TIER2: File = file!("himate/tier2_form.json");
+pub(super) const CORRECT: File = file!("himate/correct_form.j2");
+pub(super) const TIER1: File = file!("himate/tier1_form.json");
+pub(super) const TIER2: File = file!("himate/tier2_form.json");
 
 pub(super) const FILES: &[File] = &[EVALUATE, LOCATE, SINGLE, CORRECT, TIER1, TIER2];
 
@@ -118,15 +116,10 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// The form of a subtype evaluation: at most one error.
-pub(super) fn evaluation_form(prompts: &Prompts) -> Result<ResponseFormat> {
-    Ok(ResponseFormat::json(json_of(prompts, EVALUATE, Value::Null)?))
-}
-
 /// The form of a span from the text that errors of this subtype are marked in.
 pub(super) fn span_form(prompts: &Prompts, is_omission: bool, segment: &Segment) -> Result<ResponseFormat> {
     let text = if is_omission { "source" } else { "target" };
-    Ok(with_texts(json_of(prompts, LOCATE, json!({ "text": text }))?, segment))
+    Ok(with_texts(prompts.json(LOCATE, json!({ "text": text }))?, segment))
 }
 
 /// The form of the single agent's answer, over paths marked in the source and in the translation.
@@ -138,33 +131,11 @@ pub(super) fn single_form(
     let [in_source, in_target] =
         paths.map(|paths| paths.iter().map(|path| json!(path).to_string()).collect::<Vec<_>>().join(", "));
     let values = json!({ "in_source": in_source, "in_target": in_target });
-    Ok(with_texts(json_of(prompts, SINGLE, values)?, segment))
-}
-
-/// The form of a corrected translation.
-pub(super) fn correction_form(prompts: &Prompts, max_chars: usize) -> Result<ResponseFormat> {
-    Ok(ResponseFormat::json(json_of(prompts, CORRECT, json!({ "max_chars": max_chars }))?))
-}
-
-/// The form of a tier-1 agent's statement.
-pub(super) fn opinion_form(prompts: &Prompts) -> Result<ResponseFormat> {
-    Ok(ResponseFormat::json(json_of(prompts, TIER1, Value::Null)?))
-}
-
-/// The form of a tier-2 agent's statement.
-pub(super) fn consent_form(prompts: &Prompts) -> Result<ResponseFormat> {
-    Ok(ResponseFormat::json(json_of(prompts, TIER2, Value::Null)?))
-}
-
-fn json_of(prompts: &Prompts, file: File, values: Value) -> Result<Value> {
-    serde_json::from_str(&prompts.render(file, values)?)
-        .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
+    Ok(with_texts(prompts.json(SINGLE, values)?, segment))
 }
 
 fn with_texts(schema: Value, segment: &Segment) -> ResponseFormat {
-    let texts = [("source", &segment.source), ("target", &segment.hypothesis)];
-    let texts: BTreeMap<_, _> = texts.map(|(name, text)| (name.to_owned(), text.clone())).into();
-    ResponseFormat::Json { schema, texts }
+    ResponseFormat::about(schema, [("source", &segment.source), ("target", &segment.hypothesis)])
 }
 
 /// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked

@@ -83,7 +83,7 @@ impl HiMate {
         evaluated: Opinion,
     ) -> Result<Opinion> {
         values["history"] = json!(history);
-        let form = self.form(|| answer::opinion_form(&self.prompts))?;
+        let form = self.json_form(answer::TIER1, Value::Null)?;
         let chat = self.two_turns(TIER1_SYSTEM, TIER1, values)?;
         let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         let (text, opinion) = task.ask(Role::Tier1, stages::DISCUSS, &question, |reply: &Reply| {
@@ -97,7 +97,7 @@ impl HiMate {
     /// True if the tier-2 agent agrees; its statement is added to the history.
     fn hear_tier_2(&self, task: &Task, values: &mut Value, history: &mut Vec<Line>) -> Result<bool> {
         values["history"] = json!(history);
-        let form = self.form(|| answer::consent_form(&self.prompts))?;
+        let form = self.json_form(answer::TIER2, Value::Null)?;
         let chat = self.two_turns(TIER2_SYSTEM, TIER2, values)?;
         let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         let (text, agrees) = task.ask(Role::Tier2, stages::DISCUSS, &question, |reply: &Reply| {

@@ -32,7 +32,7 @@ impl HiMate {
     /// Stage 1, subtype evaluation (Equation 1, Table 9 left).
     pub(super) fn evaluate(&self, task: &Task) -> Result<Option<Finding>> {
         let chat = self.chat(task.segment, task.subtype)?;
-        let form = self.form(|| answer::evaluation_form(&self.prompts))?;
+        let form = self.json_form(answer::EVALUATE, Value::Null)?;
         let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         task.ask(Role::Tier2, stages::EVALUATE, &question, |reply| {
             let found = answer::read_evaluation(&reply.text, task.marked(), self.preset)?;

@@ -62,7 +62,7 @@ impl HiMate {
         let chat = self.two_turns(CORRECT_SYSTEM, CORRECT, values)?;
         let hypothesis = &task.segment.hypothesis;
         let n_chars = hypothesis.chars().count().max(task.segment.source.chars().count());
-        let form = self.form(|| answer::correction_form(&self.prompts, 2 * n_chars + 100))?;
+        let form = self.json_form(answer::CORRECT, json!({ "max_chars": 2 * n_chars + 100 }))?;
         let question =
             task.panel.question(&chat, &form, self.max_tokens.unwrap_or(CORRECT_BUDGET.max(n_chars)));
         task.ask(Role::Tier2, stages::CORRECT, &question, |reply| {

@@ -1,8 +1,6 @@
 //! Data passed between M-MAD's agents: annotations, their dimensions, and their JSON form with its reader. No
 //! model is called here.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -207,11 +205,8 @@ pub(super) fn form(
         "omission": dimension.has_omission,
         "max_annotations": MAX_ANNOTATIONS,
     });
-    let schema = serde_json::from_str(&prompts.render(FORM, values)?)
-        .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", FORM.name)))?;
-    let texts = [("source", &segment.source), ("target", &segment.hypothesis)];
-    let texts: BTreeMap<_, _> = texts.map(|(name, text)| (name.to_owned(), text.clone())).into();
-    Ok(ResponseFormat::Json { schema, texts })
+    let texts = [("source", &*segment.source), ("target", &*segment.hypothesis)];
+    Ok(ResponseFormat::about(prompts.json(FORM, values)?, texts))
 }
 
 /// Reads an answer: all of it in `strict`, else its last object with annotations.

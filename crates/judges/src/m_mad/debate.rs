@@ -311,9 +311,8 @@ impl<'a> Debate<'a> {
                 Ok(text.to_owned())
             });
         }
-        let schema = serde_json::from_str(&self.judge.prompts.render(REMARKS, ())?)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", REMARKS.name)))?;
-        self.ask(Role::Reviewer, REVIEW_BUDGET, &chat, &ResponseFormat::json(schema), |text| {
+        let form = ResponseFormat::json(self.judge.prompts.json(REMARKS, ())?);
+        self.ask(Role::Reviewer, REVIEW_BUDGET, &chat, &form, |text| {
             reading::json(text).map(|Remarks { remarks }| remarks)
         })
     }
@@ -333,24 +332,12 @@ impl<'a> Debate<'a> {
     }
 
     fn transcript(&self, lines: &[Line]) -> Result<String> {
-        #[derive(Serialize)]
-        struct Values<'a> {
-            #[serde(flatten)]
-            pair: Pair<'a>,
-            dimension: &'a str,
-            annotations: String,
-            strategy: Strategy,
-            topic: Topic,
-            lines: &'a [Line],
-        }
-        let values = Values {
-            pair: Pair::of(self.segment),
-            dimension: self.dimension.name,
-            annotations: self.written(self.stand),
-            strategy: self.rules.strategy,
-            topic: self.rules.topic,
-            lines,
-        };
+        let mut values = json!(Pair::of(self.segment));
+        values["dimension"] = json!(self.dimension.name);
+        values["annotations"] = json!(self.written(self.stand));
+        values["strategy"] = json!(self.rules.strategy);
+        values["topic"] = json!(self.rules.topic);
+        values["lines"] = json!(lines);
         self.judge.prompts.render(TRANSCRIPT, values)
     }
 

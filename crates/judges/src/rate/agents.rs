@@ -218,13 +218,11 @@ impl Session<'_> {
         let prompts = &self.judge.prompts;
         let chat =
             Chat::new().system(prompts.render(EVALUATION, ())?).user(prompts.render(EVALUATE, values)?);
-        let form = match self.form_of(EVALUATION_FORM)? {
-            ResponseFormat::Json { schema, .. } if self.judge.is_strict() => {
-                let texts = [("source", source), ("target", hypothesis)];
-                let texts = texts.map(|(name, text)| (name.to_owned(), text.clone()));
-                ResponseFormat::Json { schema, texts: texts.into() }
-            }
-            _ => ResponseFormat::Text,
+        let schema = prompts.json(EVALUATION_FORM, ())?;
+        let form = if self.judge.is_strict() {
+            ResponseFormat::about(schema, [("source", source), ("target", hypothesis)])
+        } else {
+            ResponseFormat::Text
         };
         let step = stages::EVALUATE.round(round);
         let mut evaluation =
@@ -338,19 +336,8 @@ impl Session<'_> {
     }
 
     fn form_of(&self, file: File) -> Result<ResponseFormat> {
-        schema(file, &self.judge.prompts.render(file, ())?)
+        Ok(ResponseFormat::json(self.judge.prompts.json(file, ())?))
     }
-}
-
-/// The form of a schema in a file.
-///
-/// # Errors
-/// [`Error::Failed`] when a replaced file is no JSON.
-pub fn schema(file: File, text: &str) -> Result<ResponseFormat> {
-    let schema = serde_json::from_str(text);
-    schema
-        .map(ResponseFormat::json)
-        .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
 }
 
 /// The mean of 0 to 4 under the evaluation agent, to two digits.

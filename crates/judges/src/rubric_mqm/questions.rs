@@ -22,8 +22,8 @@ use crate::{
 
 /// The questions of one scenario in one preset.
 pub struct Questions {
-    templates: Templates,
-    shows_reference: bool,
+    pub templates: Templates,
+    pub shows_reference: bool,
     examples: Vec<Example>,
 }
 
@@ -79,21 +79,14 @@ impl Questions {
         Ok(questions)
     }
 
-    pub fn prompts(&self) -> &Prompts {
-        &self.templates.prompts
-    }
-
-    pub fn shows_reference(&self) -> bool {
-        self.shows_reference
-    }
-
     /// The conversation that ends in the question about these texts.
     ///
     /// # Errors
     /// [`Error::Failed`] for a template that uses a value without a definition.
     pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat> {
         let Self { templates, examples, .. } = self;
-        let schema = templates.files.schema.map(|file| self.schema(file, cue)).transpose()?;
+        let render = |file| templates.prompts.render(file, self.schema_values(cue));
+        let schema = templates.files.schema.map(render).transpose()?;
         let mut chat = Chat::new().system(templates.system(schema.as_deref(), cue)?);
         for example in examples {
             let question = templates.question(templates.values(&example.texts(), cue)?)?;
@@ -109,17 +102,15 @@ impl Questions {
     /// [`Error::Failed`] for a schema that is not JSON.
     pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat> {
         let Some(file) = self.templates.files.schema else { return Ok(ResponseFormat::Text) };
-        let schema = serde_json::from_str(&self.schema(file, cue)?)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
+        let schema = self.templates.prompts.json(file, self.schema_values(cue))?;
         // Without a cue, a `<v>` in a text is the text's own, and is shown.
         let shown = |text: &str| if cue == Cue::Marked { unmarked(text) } else { text.to_owned() };
         let [source, target] = [texts.source, texts.target].map(shown);
         Ok(form_about(schema, [("source", &source), ("translation", &target)]))
     }
 
-    fn schema(&self, file: File, cue: Cue) -> Result<String> {
-        let scale = self.templates.scenario.scale().map(Scale::max);
-        self.templates.prompts.render(file, json!({ "scale": scale, "cue": cue == Cue::Marked }))
+    fn schema_values(&self, cue: Cue) -> Value {
+        json!({ "scale": self.templates.scenario.scale().map(Scale::max), "cue": cue == Cue::Marked })
     }
 }
 
