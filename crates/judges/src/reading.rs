@@ -1,6 +1,7 @@
 //! Checks that every judge makes before it reads an answer: it must be complete, no refusal, and JSON where
 //! JSON was requested. Layouts of single methods are read in the methods.
 
+use regex::Regex;
 use serde::de::DeserializeOwned;
 
 use super::{Error, Result};
@@ -25,6 +26,14 @@ const REFUSALS: &[&str] = &[
     "as an ai",
     "unfortunately, i",
 ];
+
+/// A constant pattern.
+///
+/// # Panics
+/// When it does not compile.
+pub fn pattern(source: &str) -> Regex {
+    Regex::new(source).expect("the pattern is a constant that compiles")
+}
 
 /// The text of an answer, provided that its budget did not cut it.
 ///

@@ -1,7 +1,6 @@
 //! EAPrompt as the authors' repository has it, Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779: its messages,
 //! with the worked examples of the user's copy. [`tribunal_judges::eaprompt`] lists what differs.
 
-use serde::Serialize;
 use serde_json::json;
 use tribunal_core::{
     llm::{Chat, Reply, ResponseFormat},
@@ -173,14 +172,9 @@ impl Published {
     }
 
     fn question(&self, texts: Texts) -> Result<String> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            #[serde(flatten)]
-            texts: Texts<'a>,
-            /// The counts end the answer.
-            counted: bool,
-        }
-        self.prompts.render(QUESTION, Query { texts, counted: self.counting == Counting::Within })
+        let mut query = json!(texts);
+        query["counted"] = json!(self.counting == Counting::Within);
+        self.prompts.render(QUESTION, query)
     }
 
     /// Stage 2, from a fresh prompt.

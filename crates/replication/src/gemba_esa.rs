@@ -37,7 +37,7 @@ pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge
     let options = Options::read(gemba_options);
     check_options(settings, &options, gemba_options)?;
     if *options.edition == Edition::Wmt26 {
-        return Ok(wmt26::Published::new(settings, &options)?.into());
+        return wmt26::build(settings, &options);
     }
     if *options.is_expected {
         let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";

@@ -22,7 +22,8 @@ use tribunal_judges::{
         N_SUBTYPES, Options, Stages, calibration, calls, check_options as check_combination, quotes,
         stages::{COMPARE, CORRECT, DISCUSS, EVALUATE},
     },
-    in_parallel, prompt, reading,
+    in_parallel, prompt,
+    reading::{self, pattern},
     setup::{self, GivenOptions, Preset},
 };
 
@@ -303,10 +304,6 @@ impl LogEntry {
         }
         Self { exist: "Yes".into(), severity: severity.into() }
     }
-}
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("the pattern is a constant that compiles")
 }
 
 /// `record_SE`; the severity is found in any case and kept in its spelling.

@@ -5,7 +5,7 @@ use std::{fmt, sync::LazyLock};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use tribunal_judges::reading;
+use tribunal_judges::reading::{self, pattern};
 
 /// A number with its Python type, `int` or `float`: 4 prints as `4`, 4.0 as `4.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,8 +104,7 @@ fn float(x: f64) -> String {
 
 /// Characters for which `str.isprintable` is false: controls, formats, unassigned ones, and every space but
 /// the plain one.
-static UNPRINTABLE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"[\p{C}\p{Z}--\x20]").expect("the pattern is a constant that compiles"));
+static UNPRINTABLE: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\p{C}\p{Z}--\x20]"));
 
 fn string(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
@@ -147,8 +146,7 @@ pub fn ascii_digits(text: &str) -> String {
     text.chars().map(ascii).collect()
 }
 
-static DIGIT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\d").expect("the pattern is a constant that compiles"));
+static DIGIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d"));
 
 #[cfg(test)]
 mod tests {

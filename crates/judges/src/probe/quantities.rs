@@ -9,17 +9,16 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use regex::Regex;
 
 use super::words::{self, Kind};
+use crate::reading::pattern;
 
 /// Digits, with separators inside.
-static DIGITS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\d+(?:[.,\u{a0}\u{202f}’' ]\d{3}\b)*(?:[.,]\d+)?").expect("the expression is written here")
-});
+static DIGITS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\d+(?:[.,\u{a0}\u{202f}’' ]\d{3}\b)*(?:[.,]\d+)?"));
 
 /// Numbers in Chinese characters, with what stands in front of a weekday and behind a month.
 static CHINESE: LazyLock<Regex> = LazyLock::new(|| {
     let numerals = "[零〇一二三四五六七八九两兩十百千万萬亿億]+";
-    Regex::new(&format!(r"(?P<day>星期|礼拜|周)?(?P<number>{numerals}|\d{{1,2}}|[日天])(?P<month>月)?"))
-        .expect("the expression is written here")
+    pattern(&format!(r"(?P<day>星期|礼拜|周)?(?P<number>{numerals}|\d{{1,2}}|[日天])(?P<month>月)?"))
 });
 
 /// The compared form: a number as spelled by [`number`], a month or a weekday by its number from 1.

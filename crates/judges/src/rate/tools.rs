@@ -7,7 +7,10 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Result, reading};
+use crate::{
+    Result,
+    reading::{self, pattern},
+};
 
 /// The end of a tool call, at which models are stopped.
 pub const CALL_END: &str = "</tool_call>";
@@ -17,10 +20,6 @@ const CALL_START: &str = "<tool_call>";
 static CALL: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<tool_call>\s*(\w+)(.*?)</tool_call>"));
 static ARGUMENT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?s)<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>"));
-
-fn pattern(source: &str) -> Regex {
-    Regex::new(source).expect("the pattern is a constant that compiles")
-}
 
 /// One tool call of the core agent.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Deserialize;
 use tribunal_core::files;
+use tribunal_judges::reading::pattern;
 
 use tribunal_meta::Result;
 use tribunal_meta::scores::{line_error, read_text};
@@ -28,8 +29,7 @@ pub enum Pooling {
     Mean,
 }
 
-static POINTS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)-\s*(\d+)\s*$").expect("the pattern is a constant that compiles"));
+static POINTS: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)-\s*(\d+)\s*$"));
 
 /// Score of a segment from its errors' points, read from lines that end in `- POINTS`; 0 points mean no
 /// error.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tribunal_judges::{
     Error, Result,
     rate::{agents, tools::Arguments},
-    reading,
+    reading::{self, pattern},
 };
 
 use crate::python::{ascii_digits, parse_float};
@@ -37,9 +37,7 @@ pub(super) fn score_argument(arguments: &Arguments, key: &str) -> Result<f64> {
     score.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
 }
 
-static VALUE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?s)<arg_value>(.*?)</arg_value>").expect("the pattern is a constant that compiles")
-});
+static VALUE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<arg_value>(.*?)</arg_value>"));
 
 /// The search queries of a tool call: the JSON list in its first argument, whatever the argument's name.
 ///
