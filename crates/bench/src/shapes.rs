@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use super::Error;
+use super::{Error, Result};
 use crate::{
     engine::{self, Engine, Options, tokenizer::Tokenizer},
     model::{Config, Weights, families::from_json, weights::Format},
@@ -61,7 +61,7 @@ impl Shape {
     ///
     /// # Errors
     /// [`Error::Shape`] for a name that is not known.
-    pub fn named(name: &str) -> Result<Self, Error> {
+    pub fn named(name: &str) -> Result<Self> {
         let unknown =
             || Error::Shape { name: name.to_owned(), known: names().join(", "), formats: formats() };
         let (shape, format) = name.split_once(':').unwrap_or((name, "bf16"));
@@ -85,7 +85,7 @@ impl Shape {
     ///
     /// # Errors
     /// Too little memory.
-    pub fn engine(&self, options: &Options) -> Result<Engine, Error> {
+    pub fn engine(&self, options: &Options) -> Result<Engine> {
         let json = include_bytes!("../../../models/tiny/qwen2/tokenizer.json");
         let config = include_bytes!("../../../models/tiny/qwen2/tokenizer_config.json");
         let tokenizer = Tokenizer::from_json(json, Some(config), None)

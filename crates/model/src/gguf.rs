@@ -19,6 +19,9 @@ pub type Metadata = HashMap<String, Value>;
 /// Longer names and values are cut for display.
 const MAX_SHOWN_CHARS: usize = 120;
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of reading a file as GGUF.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -52,6 +52,9 @@ pub enum Counted {
 /// The order of the columns where no header names them.
 const MAROT: &str = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata";
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Error of reading a file of annotations.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -98,11 +101,7 @@ pub fn names_languages(path: &Path) -> bool {
 ///
 /// # Errors
 /// The errors of [`read`]; [`Error::NoPair`].
-pub fn read_any(
-    path: &Path,
-    pair: Option<&(Lang, Lang)>,
-    counted: Counted,
-) -> Result<Vec<Annotation>, Error> {
+pub fn read_any(path: &Path, pair: Option<&(Lang, Lang)>, counted: Counted) -> Result<Vec<Annotation>> {
     if json::is_annotations(path) {
         return json::read(path, pair, counted);
     }
@@ -123,7 +122,7 @@ fn is_left_out(line: &str) -> bool {
 ///
 /// # Errors
 /// [`Error`], naming the file, the line and what is wrong.
-pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> {
+pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>> {
     let text = files::text::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut lines = text.lines().enumerate().filter(|(_, line)| !is_left_out(line)).peekable();

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Header, Value, is_same, shown, whole};
+use super::{Error, Header, Result, Value, is_same, shown, whole};
 
 /// The most names that a message lists.
 const MAX_LISTED: usize = 5;
@@ -46,7 +46,7 @@ impl<'a> Name<'a> {
 ///
 /// # Errors
 /// [`Error::Part`] names the parts that are missing.
-pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(name) = Name::of(path).filter(|_| path.exists()) else { return Ok(vec![path.into()]) };
     let all = siblings(path);
     let missing: Vec<String> =
@@ -89,7 +89,7 @@ pub fn number(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn models(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn models(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |source| Error::Io { path: folder.into(), source };
     let paths = fs::read_dir(folder).map_err(io)?.map(|entry| entry.map(|entry| entry.path()));
     Ok(model_files(paths.collect::<Result<_, _>>().map_err(io)?))
@@ -127,7 +127,7 @@ pub fn model_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// [`Error::Several`] names them; [`Error::Io`].
-pub fn only_model(folder: &Path) -> Result<Option<PathBuf>, Error> {
+pub fn only_model(folder: &Path) -> Result<Option<PathBuf>> {
     let has = |name: &str| folder.join(name).exists();
     if has("model.safetensors") || has("model.safetensors.index.json") {
         return Ok(None);
@@ -152,7 +152,7 @@ const REPLACE: &str = "take all parts from one place, under the names that they 
 ///
 /// # Errors
 /// [`Error::Part`] with the part that does not belong.
-pub fn check(parts: &[(&Path, &Header)]) -> Result<Option<String>, Error> {
+pub fn check(parts: &[(&Path, &Header)]) -> Result<Option<String>> {
     for (i, (path, header)) in parts.iter().enumerate() {
         check_numbers(path, header, (i + 1, parts.len()))?;
     }
@@ -187,7 +187,7 @@ pub fn check(parts: &[(&Path, &Header)]) -> Result<Option<String>, Error> {
 }
 
 /// Checks that a file's own header has the number `part` of `n_parts` in its name.
-fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) -> Result<(), Error> {
+fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) -> Result<()> {
     let number = |key: &str| match header.metadata.get(key) {
         None => Ok(None),
         Some(value) => whole(value).map(Some).ok_or_else(|| {
@@ -223,7 +223,7 @@ fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) 
 }
 
 /// Checks that a part has no key or value that the first part does not have.
-fn check_keys(first: &Header, path: &Path, header: &Header) -> Result<(), Error> {
+fn check_keys(first: &Header, path: &Path, header: &Header) -> Result<()> {
     let is_own = |key: &str| key == "split.no" || key == "general.alignment";
     let describes = |key: &str| key.starts_with("general.") && key != "general.architecture";
     let mut keys: Vec<_> =
