@@ -4,7 +4,7 @@
 
 use std::panic::resume_unwind;
 
-use super::{Error, Result};
+use super::Result;
 
 /// Order of two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ mod tests {
     fn both_orders_are_asked() {
         let shown = both_orders(|order| Ok(order.put("a", "b"))).unwrap();
         assert_eq!(shown, [("a", "b"), ("b", "a")]);
-        let failing = |order| if order == Order::Swapped { Err(Error::Truncated(1)) } else { Ok(()) };
-        assert!(matches!(both_orders(failing), Err(Error::Truncated(1))));
+        let failing = |order| if order == Order::Swapped { Err(crate::Error::Truncated(1)) } else { Ok(()) };
+        assert!(matches!(both_orders(failing), Err(crate::Error::Truncated(1))));
     }
 }

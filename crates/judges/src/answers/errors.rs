@@ -9,7 +9,7 @@ use super::{
     form_about,
 };
 use crate::{
-    Error, Result, Verdict, confidence,
+    Result, Verdict, confidence,
     llm::{Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, typology, weights::Weights},
     pair::Texts,
@@ -77,7 +77,7 @@ impl AnswerFormat {
     /// The schema as the prompt shows it.
     ///
     /// # Errors
-    /// [`Error::Failed`] when a replaced template cannot be filled in.
+    /// [`crate::Error::Failed`] when a replaced template cannot be filled in.
     pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String> {
         let file = if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER };
         prompts.render(file, self.values(prompts, max_errors)?)
@@ -86,7 +86,7 @@ impl AnswerFormat {
     /// The form that an answer about these texts must have. Spans of an empty text are taken out of it.
     ///
     /// # Errors
-    /// [`Error::Failed`] when a replaced schema is no JSON.
+    /// [`crate::Error::Failed`] when a replaced schema is no JSON.
     pub fn form(self, prompts: &Prompts, texts: &Texts) -> Result<ResponseFormat> {
         self.form_of(prompts, texts.max_errors(), &texts.source, &texts.target)
     }
@@ -156,7 +156,7 @@ impl AnswerFormat {
     /// Reads an answer.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
+    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
     /// that is missing, not requested, or not in 0..=100.
     pub fn read(self, text: &str) -> Result<Answer> {
         let answer: Answer = reading::json(text)?;

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use crate::{
-    Error, Result,
+    Result,
     llm::ResponseFormat,
     prompt::{File, Prompts},
     reading, setup,
@@ -68,7 +68,7 @@ impl Rating {
     /// The rating that is the whole answer.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Unparsable`].
+    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`].
     pub fn read(self, answer: &str) -> Result<f64> {
         let text = plain(answer);
         let (rating, missing) = match self {
@@ -184,9 +184,9 @@ mod tests {
         ] {
             let read = rating.read(answer);
             assert_eq!(read.as_ref().ok().copied(), expected, "{rating:?} {answer}");
-            assert!(matches!(read, Ok(_) | Err(Error::Unparsable(_))), "{rating:?} {answer}");
+            assert!(matches!(read, Ok(_) | Err(crate::Error::Unparsable(_))), "{rating:?} {answer}");
         }
-        assert!(matches!(score.read("I cannot rate this."), Err(Error::Refused(_))));
+        assert!(matches!(score.read("I cannot rate this."), Err(crate::Error::Refused(_))));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    Error, Preset, Result,
+    Preset, Result,
     llm::ResponseFormat,
     mqm::{ErrorSpan, Severity, Side, typology},
     prompt::{File, Prompts, file},
@@ -192,7 +192,7 @@ pub(super) fn shot_annotations(shot: &Shot, dimension: &Dimension, preset: Prese
 /// The form that `strict` enforces; `thoughts` names a text that comes before the annotations.
 ///
 /// # Errors
-/// [`Error::Failed`] when a replaced form is not JSON.
+/// [`crate::Error::Failed`] when a replaced form is not JSON.
 pub(super) fn form(
     prompts: &Prompts,
     dimension: &Dimension,
@@ -212,7 +212,7 @@ pub(super) fn form(
 /// Reads an answer: all of it in `strict`, else its last object with annotations.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Unparsable`].
+/// [`crate::Error::Refused`] or [`crate::Error::Unparsable`].
 pub(super) fn read(text: &str, preset: Preset) -> Result<Vec<Annotation>> {
     if preset != Preset::Strict {
         let answer = last_object(text).ok_or_else(|| reading::unusable(text, "no annotations"))?;
@@ -266,7 +266,7 @@ mod tests {
         let bare =
             r#"{"annotations": [{"error_span": "", "category": "style/awkward", "severity": "minor"}]}"#;
         check(bare, [None, Some(1)]);
-        assert!(matches!(read("I'm sorry, I cannot do that.", Preset::Paper), Err(Error::Refused(_))));
+        assert!(matches!(read("I'm sorry, I cannot do that.", Preset::Paper), Err(crate::Error::Refused(_))));
     }
 
     #[test]

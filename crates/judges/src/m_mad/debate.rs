@@ -9,7 +9,7 @@ use super::{
     annotation::{self, Annotation, Dimension, written},
 };
 use crate::{
-    Error, Panel, Result, Role, Stage, Step,
+    Panel, Result, Role, Stage, Step,
     llm::{Chat, ResponseFormat},
     prompt::{File, file},
     reading,

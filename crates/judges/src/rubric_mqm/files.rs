@@ -39,10 +39,12 @@ impl Files {
             definitions: matches!(scenario, DeepCat | DeepCatShot)
                 .then_some(file!("rubric_mqm/definitions.j2")),
             rubric: match scenario {
-                DeepRubric(Four) => Some(file!("rubric-4.j2")),
-                DeepRubric(Eight) => Some(file!("rubric-8.j2")),
-                DeepRubric(Hundred) if preset == Preset::Paper => Some(file!("rubric-100.paper.j2")),
-                DeepRubric(Hundred) => Some(file!("rubric-100.j2")),
+                DeepRubric(Four) => Some(file!("rubric_mqm/rubric-4.j2")),
+                DeepRubric(Eight) => Some(file!("rubric_mqm/rubric-8.j2")),
+                DeepRubric(Hundred) if preset == Preset::Paper => {
+                    Some(file!("rubric_mqm/rubric-100.paper.j2"))
+                }
+                DeepRubric(Hundred) => Some(file!("rubric_mqm/rubric-100.j2")),
                 _ => None,
             },
             continuous: match scenario {

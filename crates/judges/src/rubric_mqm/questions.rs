@@ -12,7 +12,7 @@ use super::{
     unmarked,
 };
 use crate::{
-    Error, Result,
+    Result,
     answers::form_about,
     llm::{Chat, ResponseFormat},
     prompt::{File, Prompts},
@@ -82,7 +82,7 @@ impl Questions {
     /// The conversation that ends in the question about these texts.
     ///
     /// # Errors
-    /// [`Error::Failed`] for a template that uses a value without a definition.
+    /// [`crate::Error::Failed`] for a template that uses a value without a definition.
     pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat> {
         let Self { templates, examples, .. } = self;
         let render = |file| templates.prompts.render(file, self.schema_values(cue));
@@ -99,7 +99,7 @@ impl Questions {
     /// The form of an answer about these texts.
     ///
     /// # Errors
-    /// [`Error::Failed`] for a schema that is not JSON.
+    /// [`crate::Error::Failed`] for a schema that is not JSON.
     pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat> {
         let Some(file) = self.templates.files.schema else { return Ok(ResponseFormat::Text) };
         let schema = self.templates.prompts.json(file, self.schema_values(cue))?;
@@ -142,7 +142,7 @@ impl Templates {
     /// The system message.
     ///
     /// # Errors
-    /// [`Error::Failed`] for a template that uses a value without a definition.
+    /// [`crate::Error::Failed`] for a template that uses a value without a definition.
     pub fn system(&self, schema: Option<&str>, cue: Cue) -> Result<String> {
         self.prompts.render(self.files.system, json!({ "schema": schema, "cue": cue == Cue::Marked }))
     }

@@ -10,8 +10,8 @@ use tribunal_core::files::json;
 
 use super::numbering::Numbered;
 use super::{ScoreFile, check_pairs, line_error, lines};
+use crate::Result;
 use crate::segment::numbers;
-use crate::{Error, Result};
 
 /// Reads scores; where lines name languages, those of one pair.
 ///
