@@ -156,8 +156,8 @@ impl AnswerFormat {
     /// Reads an answer.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
-    /// that is missing, not requested, or not in 0..=100.
+    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`]: not this JSON, an empty span in
+    /// strict, a quality score that is missing, not requested, or not in 0..=100.
     pub fn read(self, text: &str) -> Result<Answer> {
         let answer: Answer = reading::json(text)?;
         if self.is_strict

@@ -15,8 +15,8 @@ pub struct LineEntry<'a> {
 /// The errors of an answer; remarks around the entries are skipped.
 ///
 /// # Errors
-/// [`crate::Error::Refused`], or [`crate::Error::Unparsable`] when no line is an entry or a `no-error`, or when points are
-/// not on the scale.
+/// [`crate::Error::Refused`], or [`crate::Error::Unparsable`] when no line is an entry or a
+/// `no-error`, or when points are not on the scale.
 pub fn read(answer: &str, max: u32) -> Result<Vec<LineEntry<'_>>> {
     let answer = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer);
     let mut entries = Vec::new();
