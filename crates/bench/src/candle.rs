@@ -7,7 +7,7 @@ use candle_core::{Device, IndexOp as _, Tensor, quantized::gguf_file::Content};
 use candle_transformers::models::{quantized_qwen2, quantized_qwen3};
 use serde::Serialize;
 
-use super::{Error, requests::Request, throughput::Throughput};
+use super::{Error, Result, requests::Request, throughput::Throughput};
 
 /// A model of candle-transformers.
 pub enum Model {
@@ -30,7 +30,7 @@ impl Model {
     ///
     /// # Errors
     /// Another architecture, or a file that candle cannot read.
-    pub fn load(path: &Path) -> Result<Self, Error> {
+    pub fn load(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let unread = |reason| Error::CandleFile { file: name.clone(), reason };
         let failed = |error: candle_core::Error| unread(error.to_string());
@@ -59,7 +59,7 @@ impl Model {
     ///
     /// # Errors
     /// An error of candle.
-    pub fn prefill(&mut self, prompt: usize, repeats: usize) -> Result<Throughput, Error> {
+    pub fn prefill(&mut self, prompt: usize, repeats: usize) -> Result<Throughput> {
         let mut seconds = f64::INFINITY;
         for repeat in 0..repeats {
             let start = Instant::now();
@@ -79,7 +79,7 @@ impl Model {
         prompt: usize,
         answer: usize,
         repeats: usize,
-    ) -> Result<Throughput, Error> {
+    ) -> Result<Throughput> {
         let mut seconds = f64::INFINITY;
         for _ in 0..repeats {
             let rows: Vec<Vec<u32>> = (0..batch).map(|row| seeded(prompt, row)).collect();
@@ -98,7 +98,7 @@ impl Model {
     ///
     /// # Errors
     /// An error of candle.
-    pub fn answer(&mut self, requests: &[(Request, usize)]) -> Result<Answered, Error> {
+    pub fn answer(&mut self, requests: &[(Request, usize)]) -> Result<Answered> {
         let (start, mut prompt_tokens, mut generated_tokens) = (Instant::now(), 0, 0);
         for (Request { prompt_ids, .. }, tokens) in requests {
             let mut next = self.step(std::slice::from_ref(prompt_ids), 0).map_err(ran)?;

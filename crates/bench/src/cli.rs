@@ -176,7 +176,6 @@ pub struct BenchJudge {
 const FIGURE: Duration = Duration::from_millis(250);
 
 /// Runs the command that the process was started with.
-#[must_use]
 pub fn main() -> ExitCode {
     keep_freed();
     // All options are for developers here.
@@ -197,21 +196,17 @@ impl Cli {
     /// # Errors
     /// If the model cannot be run or the input cannot be read.
     pub fn run(&self, out: &mut dyn Write) -> Result<ExitCode> {
-        run(&self.command, out)
-    }
-}
-
-fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
-    match command {
-        Command::Ops(args) => run_ops(args, out),
-        Command::Prefill(args) => run_prefill(args, out),
-        Command::Decode(args) => run_decode(args, out),
-        Command::Encode(args) => encode::run(args, out),
-        Command::Fsp(args) => run_workload(args, out),
-        Command::Invariance(args) => run_invariance(args, out),
-        Command::Seeded(args) => run_seeded(args, out),
-        Command::Gpu(args) => gpu::run(args, out),
-        Command::Candle(args) => candle::run(args, out),
+        match &self.command {
+            Command::Ops(args) => run_ops(args, out),
+            Command::Prefill(args) => run_prefill(args, out),
+            Command::Decode(args) => run_decode(args, out),
+            Command::Encode(args) => encode::run(args, out),
+            Command::Fsp(args) => run_workload(args, out),
+            Command::Invariance(args) => run_invariance(args, out),
+            Command::Seeded(args) => run_seeded(args, out),
+            Command::Gpu(args) => gpu::run(args, out),
+            Command::Candle(args) => candle::run(args, out),
+        }
     }
 }
 
@@ -282,13 +277,8 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     }
     writeln!(out, "{table}\nattention over 2,048 keys, 7 query heads of 64 per kv head:")?;
     for cell in &attention {
-        writeln!(
-            out,
-            "  {:>4} rows: {:.0} GF/s ({:.2} of the f32 peak)",
-            cell.rows,
-            cell.speed / 1e9,
-            cell.of_peak
-        )?;
+        let (rows, speed, of_peak) = (cell.rows, cell.speed / 1e9, cell.of_peak);
+        writeln!(out, "  {rows:>4} rows: {speed:.0} GF/s ({of_peak:.2} of the f32 peak)")?;
     }
     state_passes(&passes, out)?;
     writeln!(out, "log-sum-exp of 151,936 logits: {:.0} us", softmax * 1e6)?;
@@ -298,13 +288,9 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
 fn state_passes(passes: &[ops::StatePass], out: &mut dyn Write) -> Result<()> {
     writeln!(out, "pass of linear attention over the states of a layer, 32 heads of 128 by 128:")?;
     for pass in passes {
-        writeln!(
-            out,
-            "  {:3} tokens  {:.0} us a token, {:.2} of the memory bandwidth",
-            pass.tokens,
-            pass.seconds * 1e6 / pass.tokens as f64,
-            pass.of_memory
-        )?;
+        let ops::StatePass { tokens, of_memory, .. } = pass;
+        let us = pass.seconds * 1e6 / *tokens as f64;
+        writeln!(out, "  {tokens:3} tokens  {us:.0} us a token, {of_memory:.2} of the memory bandwidth")?;
     }
     Ok(())
 }
@@ -325,15 +311,10 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     if args.json {
         return print(&json!({"model": opened.full_name(), "prefill": paces}), out);
     }
-    let mut table = Table::new();
-    table.head(["prompt tokens", "seconds", "tokens/s"]);
-    for throughput in &paces {
-        table.row([
-            throughput.prompt.to_string(),
-            format!("{:.3}", throughput.seconds),
-            format!("{:.0}", throughput.tokens_per_s),
-        ]);
-    }
+    let row = |pace: &throughput::Throughput| {
+        [pace.prompt.to_string(), format!("{:.3}", pace.seconds), format!("{:.0}", pace.tokens_per_s)]
+    };
+    let table = Table::from_rows(["prompt tokens", "seconds", "tokens/s"], paces.iter().map(row));
     writeln!(out, "{}, one prompt at a time, no shared prefixes\n{table}", opened.full_name())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -358,13 +339,10 @@ fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
             out,
         );
     }
-    let mut table = Table::new();
-    table.head(["sequences", "tokens/s", "of memory bandwidth"]);
-    for throughput in &paces {
-        let (speed, of) =
-            (format!("{:.1}", throughput.tokens_per_s), format!("{:.2}", of_memory(throughput)));
-        table.row([throughput.batch.to_string(), speed, of]);
-    }
+    let row = |pace: &throughput::Throughput| {
+        [pace.batch.to_string(), format!("{:.1}", pace.tokens_per_s), format!("{:.2}", of_memory(pace))]
+    };
+    let table = Table::from_rows(["sequences", "tokens/s", "of memory bandwidth"], paces.iter().map(row));
     writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.full_name(), limits_line(&limits))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -469,16 +447,13 @@ fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
         print(&json!({"segments": requests.len(), "equal": all_equal, "variants": variants}), out)?;
         return Ok(code);
     }
-    let mut table = Table::new();
-    table.head(["setting", "seconds", "computed", "bytes"]);
-    for variant in &variants {
-        let bytes = variant
-            .differs
-            .as_ref()
-            .map_or("the same".to_owned(), |id| format!("differ, first at request {id}"));
+    let row = |variant: &invariance::Variant| {
+        let differ = |id: &String| format!("differ, first at request {id}");
+        let bytes = variant.differs.as_ref().map_or("the same".to_owned(), differ);
         let computed = variant.computed_prompt_tokens.to_string();
-        table.row([variant.name.clone(), format!("{:.1}", variant.seconds), computed, bytes]);
-    }
+        [variant.name.clone(), format!("{:.1}", variant.seconds), computed, bytes]
+    };
+    let table = Table::from_rows(["setting", "seconds", "computed", "bytes"], variants.iter().map(row));
     writeln!(out, "{} questions, compared with the first setting\n{table}", requests.len())?;
     Ok(code)
 }

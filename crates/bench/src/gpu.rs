@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{Error, shapes::Shape, throughput, workload::send_all};
+use super::{Error, Result, shapes::Shape, throughput, workload::send_all};
 use crate::{
     cuda::{Effort, Gpu, weight_bytes},
     engine::{self, Device, Engine, Options},
@@ -48,7 +48,6 @@ pub struct Sizes {
 
 impl Sizes {
     /// Sizes that suit a shape.
-    #[must_use]
     pub fn from_shape(shape: &Shape) -> Self {
         if shape.is_tiny() {
             return Self {
@@ -149,7 +148,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// The device fails.
-    pub fn peak(&self) -> Result<Peak, Error> {
+    pub fn peak(&self) -> Result<Peak> {
         Ok(self.gpu.peak(Sizes::effort(self.shape)).map_err(failed)?)
     }
 
@@ -158,7 +157,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn products(&self, peak: Peak) -> Result<Vec<Product>, Error> {
+    pub fn products(&self, peak: Peak) -> Result<Vec<Product>> {
         let (format, mut all) = (self.shape.format, Vec::new());
         for (name, [n, k]) in self.shape.products() {
             let Some(of_weight) = weight_bytes(format, [n, k]) else { continue };
@@ -181,7 +180,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn tuned(&self) -> Result<Vec<String>, Error> {
+    pub fn tuned(&self) -> Result<Vec<String>> {
         let tiny = self.shape.is_tiny();
         let rows = if tiny { &[1, 130][..] } else { &[1, 16, 32, 64, 128, 256, 512, 1024, 2048] };
         let mut lines = Vec::new();
@@ -205,7 +204,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn prefill(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
+    pub fn prefill(&self, peak: Peak) -> Result<Vec<Utilisation>> {
         let engine = self.engine(true, true)?;
         let share = |&n: &usize| {
             let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
@@ -220,7 +219,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn decode(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
+    pub fn decode(&self, peak: Peak) -> Result<Vec<Utilisation>> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
         let fits = self.sequences_in(engine.facts().kv_bytes).max(1);
@@ -252,7 +251,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn documents(&self) -> Result<Vec<WorkloadResult>, Error> {
+    pub fn documents(&self) -> Result<Vec<WorkloadResult>> {
         let mut results = Vec::new();
         for (setting, tree, cascade) in
             [("tree", true, true), ("tree, no cascade", true, false), ("no tree", false, true)]
@@ -271,7 +270,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// An error of the engine.
-    pub fn chats(&self) -> Result<WorkloadResult, Error> {
+    pub fn chats(&self) -> Result<WorkloadResult> {
         let engine = self.engine(true, true)?;
         run_prompts(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed(), self.options.n_rows)
     }
@@ -301,7 +300,7 @@ impl Bench<'_> {
         (0..self.sizes.n_chats).map(chat).collect()
     }
 
-    fn engine(&self, prefix_cache: bool, cascade: bool) -> Result<Engine, Error> {
+    fn engine(&self, prefix_cache: bool, cascade: bool) -> Result<Engine> {
         let options = Options {
             device: self.device(cascade),
             more_devices: Vec::new(),
@@ -338,12 +337,7 @@ struct Prompt {
 }
 
 /// Runs prompts through an engine of `n_rows` rows.
-fn run_prompts(
-    engine: &Engine,
-    name: String,
-    prompts: &[Prompt],
-    n_rows: usize,
-) -> Result<WorkloadResult, Error> {
+fn run_prompts(engine: &Engine, name: String, prompts: &[Prompt], n_rows: usize) -> Result<WorkloadResult> {
     let ask = |i: usize, prompt: &Prompt| {
         let sampling =
             Sampling { max_tokens: prompt.answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };

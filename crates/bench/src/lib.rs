@@ -40,6 +40,9 @@ pub mod candle;
 
 pub mod cli;
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Why a benchmark cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

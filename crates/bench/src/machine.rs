@@ -8,7 +8,7 @@ use std::{
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::Error;
+use super::{Error, Result};
 use crate::cpu::{
     Isa,
     peak::{Memory, Peak},
@@ -33,7 +33,7 @@ pub struct Limits {
 ///
 /// # Errors
 /// If there is too little memory to read from.
-pub fn limits(tier: Isa, during: Duration) -> Result<Limits, Error> {
+pub fn limits(tier: Isa, during: Duration) -> Result<Limits> {
     let threads = rayon::current_num_threads();
     let operations = |peak: Peak| {
         const ROUNDS: usize = 100_000;

@@ -54,7 +54,6 @@ pub struct Product {
 ///
 /// # Panics
 /// If `k` is not a whole number of the format's blocks.
-#[must_use]
 pub fn product(product: Product, rows: &[usize], limits: &Limits, during: Duration) -> Vec<Cell> {
     let Product { format, n, k, activations, tier, cached } = product;
     let blocks = blocks(format, n, k);
@@ -94,14 +93,12 @@ fn peak(format: Format, activations: Activations, limits: &Limits) -> f64 {
 }
 
 /// Rows of activations.
-#[must_use]
 pub fn inputs(m: usize, k: usize) -> Vec<f32> {
     (0..m * k).map(|i| ((i * 7919) % 255) as f32 / 127.0 - 1.0).collect()
 }
 
 /// Blocks with plausible scales: every byte is 0x2c, which makes an `f16` scale 0.07. The values have no
 /// influence on the time.
-#[must_use]
 pub fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
     let mut bytes = vec![0x2c; n * format.row_bytes(k)];
     if format.block() == 1 {
@@ -124,7 +121,6 @@ pub struct Attention {
 }
 
 /// Times attention over `keys` cached keys.
-#[must_use]
 pub fn attention(keys: usize, rows: usize, tier: Isa, limits: &Limits, during: Duration) -> Attention {
     let (group, head_dim) = (7, 64);
     let n_blocks = keys.div_ceil(BLOCK);
@@ -168,7 +164,6 @@ pub struct StatePass {
 }
 
 /// Times the pass of `tokens` tokens of one sequence; layers take turns, so that none is in a cache.
-#[must_use]
 pub fn state_pass(tokens: usize, tier: Isa, limits: &Limits, during: Duration) -> StatePass {
     const HEADS: usize = 32;
     const DIM: usize = 128;
@@ -194,7 +189,6 @@ pub fn state_pass(tokens: usize, tier: Isa, limits: &Limits, during: Duration) -
 }
 
 /// Seconds for the log-sum-exp of one row of logits on one thread.
-#[must_use]
 pub fn softmax(n_vocab: usize, tier: Isa, during: Duration) -> f64 {
     let logits = inputs(1, n_vocab);
     least(during, || {

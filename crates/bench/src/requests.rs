@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::Error;
+use super::{Error, Result};
 use crate::{
     files,
     judges::{Judge, Panel, Rehearsal, RehearsedQuestion, rehearse},
@@ -34,7 +34,6 @@ pub struct Request {
 
 impl Request {
     /// The answer's form.
-    #[must_use]
     pub fn form(&self) -> ResponseFormat {
         match &self.schema {
             Some(schema) => ResponseFormat::Json { schema: schema.clone(), texts: self.texts.clone() },
@@ -45,7 +44,6 @@ impl Request {
 
 /// The questions that a judge asks about each group whatever the answers are, in order. Forms other than JSON
 /// become free text.
-#[must_use]
 pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
     let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());
     let requests = groups.iter().flat_map(|group| {
@@ -67,7 +65,7 @@ fn request(doc: &str, RehearsedQuestion { chat, form, max_tokens, .. }: Rehearse
 ///
 /// # Errors
 /// If the file cannot be read or a line is not a request.
-pub fn read(path: &Path) -> Result<Vec<Request>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Request>> {
     let file = path.display().to_string();
     let open = |source| Error::File { file: file.clone(), source };
     let mut requests = Vec::new();
@@ -86,7 +84,7 @@ pub fn read(path: &Path) -> Result<Vec<Request>, Error> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write(path: &Path, requests: &[Request]) -> Result<(), Error> {
+pub fn write(path: &Path, requests: &[Request]) -> Result<()> {
     let failed = |source| Error::File { file: path.display().to_string(), source };
     let written = files::write(path, |file| {
         requests.iter().try_for_each(|request| {

@@ -16,7 +16,7 @@ use candle_core::{
     },
 };
 
-use super::{Error, shapes::Shape};
+use super::{Error, Result, shapes::Shape};
 use crate::{
     files,
     model::{Config, config::QkNorm},
@@ -71,7 +71,6 @@ struct Planned {
 impl Seeded {
     /// The first `n_layers` layers of a shape, of a hybrid whole periods of them; all of them if it has
     /// fewer.
-    #[must_use]
     pub fn new(shape: Shape, n_layers: usize, seed: u64) -> Self {
         let n_layers = n_layers.min(shape.config.n_layers);
         // A hybrid ends in a layer of attention.
@@ -84,7 +83,7 @@ impl Seeded {
     ///
     /// # Errors
     /// A shape without a GGUF format, too little memory, or a file that cannot be written.
-    pub fn write(&self, path: &Path) -> Result<u64, Error> {
+    pub fn write(&self, path: &Path) -> Result<u64> {
         let shown = path.display().to_string();
         let failed = |reason: String| Error::Seeded { file: shown.clone(), reason };
         let arch = self.architecture()?;
@@ -92,7 +91,7 @@ impl Seeded {
             let tensor = self.tensor(&planned).map_err(|error| failed(error.to_string()))?;
             Ok((planned.name, tensor))
         });
-        let tensors = tensors.collect::<Result<Vec<_>, Error>>()?;
+        let tensors = tensors.collect::<Result<Vec<_>>>()?;
         let metadata = self.metadata(arch);
         let mut size = 0;
         let metadata: Vec<(&str, &Value)> =
@@ -109,7 +108,7 @@ impl Seeded {
         Ok(size)
     }
 
-    fn architecture(&self) -> Result<&'static str, Error> {
+    fn architecture(&self) -> Result<&'static str> {
         match self.config() {
             Config { delta_net: Some(_), experts: Some(_), .. } => Ok("qwen35moe"),
             Config { delta_net: Some(_), experts: None, .. } => Ok("qwen35"),

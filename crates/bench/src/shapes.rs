@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use super::Error;
+use super::{Error, Result};
 use crate::{
     engine::{self, Engine, Options, tokenizer::Tokenizer},
     model::{Config, Weights, families::from_json, weights::Format},
@@ -47,13 +47,11 @@ const FORMATS: [(&str, Format); 10] = [
 ];
 
 /// The formats that a shape's name can have, separated by commas.
-#[must_use]
 pub fn formats() -> String {
     FORMATS.map(|(name, _)| name).join(", ")
 }
 
 /// The names of all shapes.
-#[must_use]
 pub fn names() -> Vec<&'static str> {
     SHAPES.keys().map(String::as_str).collect()
 }
@@ -63,7 +61,7 @@ impl Shape {
     ///
     /// # Errors
     /// [`Error::Shape`] for a name that is not known.
-    pub fn named(name: &str) -> Result<Self, Error> {
+    pub fn named(name: &str) -> Result<Self> {
         let unknown =
             || Error::Shape { name: name.to_owned(), known: names().join(", "), formats: formats() };
         let (shape, format) = name.split_once(':').unwrap_or((name, "bf16"));
@@ -74,13 +72,11 @@ impl Shape {
     }
 
     /// True if the weights of its products are quantised.
-    #[must_use]
     pub fn is_quantised(&self) -> bool {
         self.format != Format::Bf16
     }
 
     /// True for a shape for tests, which is measured with small numbers.
-    #[must_use]
     pub fn is_tiny(&self) -> bool {
         self.name.starts_with("tiny")
     }
@@ -89,7 +85,7 @@ impl Shape {
     ///
     /// # Errors
     /// Too little memory.
-    pub fn engine(&self, options: &Options) -> Result<Engine, Error> {
+    pub fn engine(&self, options: &Options) -> Result<Engine> {
         let json = include_bytes!("../../../models/tiny/qwen2/tokenizer.json");
         let config = include_bytes!("../../../models/tiny/qwen2/tokenizer_config.json");
         let tokenizer = Tokenizer::from_json(json, Some(config), None)
@@ -98,7 +94,6 @@ impl Shape {
     }
 
     /// Names and weight shapes `[n, k]` of the products of a layer with attention, and of the output matrix.
-    #[must_use]
     pub fn products(&self) -> Vec<(&'static str, [usize; 2])> {
         let c = &self.config;
         let heads = c.n_heads * c.full.head_dim;
@@ -130,7 +125,6 @@ impl Shape {
     }
 
     /// Operations of a prompt of `n` tokens; a multiplication and an addition count as two.
-    #[must_use]
     pub fn prefill_operations(&self, n: usize) -> f64 {
         let Parameters { layers, output } = self.parameters();
         let (c, n) = (&self.config, n as f64);
@@ -141,7 +135,6 @@ impl Shape {
     /// Bytes that a step of `rows` answers reads and writes when each of them has `length` tokens before it:
     /// weights once, of a mixture those of the experts that it is expected to touch, keys and values of every
     /// row, and its recurrent states, which are read and written.
-    #[must_use]
     pub fn decode_bytes(&self, rows: usize, length: f64) -> f64 {
         let Parameters { layers, output } = self.parameters();
         let c = &self.config;

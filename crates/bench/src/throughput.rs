@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::Error;
+use super::{Error, Result};
 use crate::{
     engine::Engine,
     llm::{Chat, Llm, Reply, ResponseFormat, Sampling},
@@ -31,7 +31,7 @@ pub struct Throughput {
 ///
 /// # Errors
 /// An error of the engine.
-pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Throughput, Error> {
+pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Throughput> {
     let mut best = f64::INFINITY;
     for repeat in 0..repeats {
         let (seconds, _) = together(engine, &[prompt(engine, n, repeat * 131 + n)], 1)?;
@@ -45,13 +45,7 @@ pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Throughput, 
 ///
 /// # Errors
 /// An error of the engine.
-pub fn decode(
-    engine: &Engine,
-    batch: usize,
-    n: usize,
-    answer: usize,
-    repeats: usize,
-) -> Result<Throughput, Error> {
+pub fn decode(engine: &Engine, batch: usize, n: usize, answer: usize, repeats: usize) -> Result<Throughput> {
     let prompts: Vec<String> = (0..batch).map(|row| prompt(engine, n, 7 + row * 977)).collect();
     // A model with recurrent states saves a snapshot before the last token of a prompt that it has seen
     // before.
@@ -86,7 +80,7 @@ pub struct Encoding {
 ///
 /// # Errors
 /// An error of the engine, such as a model that is not an encoder.
-pub fn encode(engine: &Engine, n: usize, batch: usize, repeats: usize) -> Result<Encoding, Error> {
+pub fn encode(engine: &Engine, n: usize, batch: usize, repeats: usize) -> Result<Encoding> {
     let vocab = engine.facts().sizes.vocab;
     let texts: Vec<Vec<u32>> = (0..n).map(|text| encoded(text, vocab)).collect();
     let tokens = texts.iter().map(Vec::len).sum();
@@ -109,7 +103,7 @@ fn encoded(text: usize, vocab: usize) -> Vec<u32> {
 }
 
 /// Requests all answers at once, as free text at temperature 1, so that no answer repeats another or itself.
-fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f64, Vec<Reply>), Error> {
+fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f64, Vec<Reply>)> {
     let start = Instant::now();
     let ask = |row: usize, prompt: &String| {
         let sampling = Sampling { max_tokens, temperature: 1.0, seed: row as u64, ..Sampling::default() };

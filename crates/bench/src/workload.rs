@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Instant};
 
 use serde::Serialize;
 
-use super::{Error, requests::Request};
+use super::{Error, Result, requests::Request};
 use crate::{
     engine::Engine,
     llm::{Finish, Llm, Reply, Sampling},
@@ -41,7 +41,7 @@ pub fn run_requests(
     engine: &Engine,
     requests: &[Request],
     n_rows: usize,
-) -> Result<(WorkloadStats, Vec<Reply>), Error> {
+) -> Result<(WorkloadStats, Vec<Reply>)> {
     if requests.is_empty() {
         return Err(Error::Nothing);
     }
@@ -62,8 +62,8 @@ pub fn run_requests(
 pub fn send_all<T: Sync>(
     items: &[T],
     n_rows: usize,
-    ask: impl Fn(usize, &T) -> Result<Reply, Error> + Sync,
-) -> Result<(Vec<Reply>, f64), Error> {
+    ask: impl Fn(usize, &T) -> Result<Reply> + Sync,
+) -> Result<(Vec<Reply>, f64)> {
     let start = Instant::now();
     let replies = parallel::map(items, n_rows + n_rows / 4 + 1, ask);
     let seconds = start.elapsed().as_secs_f64();
@@ -99,7 +99,6 @@ fn n_errors(reply: &Reply) -> Option<usize> {
 
 /// Number of tokens of the prompts when a shared prefix is counted once: with the prompts sorted, the tokens
 /// that each adds to the prefix that it shares with the one before.
-#[must_use]
 pub fn n_distinct_tokens<'a>(prompts: impl Iterator<Item = &'a [u32]>) -> usize {
     let prompts: BTreeSet<&[u32]> = prompts.collect();
     let mut before: &[u32] = &[];

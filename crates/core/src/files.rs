@@ -42,7 +42,6 @@ const ENDINGS: [&str; 22] = [
 ];
 
 /// The name of a file or folder without the endings of its format: `en-de.2020` of `en-de.2020.jsonl.xz`.
-#[must_use]
 pub fn stem(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut stem = &*name;
@@ -94,7 +93,6 @@ fn stream(opened: io::Result<File>, fill: impl FnOnce(Fill<'_>) -> io::Result<()
 }
 
 /// Returns true if [`write`] writes to a stream, so that nothing else should be printed to it.
-#[must_use]
 pub fn is_stream(path: &Path) -> bool {
     matches!(place(path), Ok(Place::Stream | Place::Open(_)))
 }

@@ -37,7 +37,6 @@ const MAX_ELIFS: usize = 10_000;
 const STACK_BYTES: usize = 64 << 20;
 
 /// An environment with filters as in Jinja2, where nothing is escaped.
-#[must_use]
 pub fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::None);

@@ -29,13 +29,13 @@ pub trait Llm: Sync + Send {
     /// # Errors
     /// [`Error::TooLong`] when prompt and answer budget exceed the context; [`Error::Form`] when the form
     /// cannot be compiled; [`Error::Engine`] when the engine itself failed.
-    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error>;
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply>;
 
     /// Log-probabilities of given continuations of one chat (labels, scores, fixed answers), in order.
     ///
     /// # Errors
     /// The errors of [`Llm::ask`].
-    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error>;
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>>;
 
     /// Applies a linear probe to the hidden states of a text after a chat. The log-probabilities of its
     /// tokens are not computed.
@@ -43,7 +43,7 @@ pub trait Llm: Sync + Send {
     /// # Errors
     /// The errors of [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when
     /// it does not provide states.
-    fn read(&self, _chat: &Chat, _text: &str, _probe: &LinearProbe) -> Result<Scored, Error> {
+    fn read(&self, _chat: &Chat, _text: &str, _probe: &LinearProbe) -> Result<Scored> {
         Err(hidden())
     }
 
@@ -51,7 +51,7 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// The errors of [`Llm::read`].
-    fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States, Error> {
+    fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States> {
         Err(hidden())
     }
 
@@ -60,7 +60,7 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// The errors of [`Llm::ask`]; [`Error::Engine`] when the model has no score head.
-    fn score(&self, _chat: &Chat) -> Result<Scored, Error> {
+    fn score(&self, _chat: &Chat) -> Result<Scored> {
         Err(Error::Engine("this model has no score head".into()))
     }
 
@@ -68,7 +68,7 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// [`Error::Engine`] when the model is not a metric, or needs a text that is missing.
-    fn estimate(&self, _texts: &MetricTexts<'_>) -> Result<Estimate, Error> {
+    fn estimate(&self, _texts: &MetricTexts<'_>) -> Result<Estimate> {
         Err(Error::Engine("this model is not a metric".into()))
     }
 
@@ -123,14 +123,14 @@ pub trait Counter: Sync + Send {
     ///
     /// # Errors
     /// [`Error::Template`] when the model's chat template rejects the chat.
-    fn count(&self, chat: &Chat) -> Result<usize, Error>;
+    fn count(&self, chat: &Chat) -> Result<usize>;
 
     /// The ids of a chat's prompt, [`Counter::count`] of them, to find shared prefixes. `None` if the model
     /// does not provide them.
     ///
     /// # Errors
     /// The errors of [`Counter::count`].
-    fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
+    fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>> {
         Ok(None)
     }
 
@@ -139,7 +139,7 @@ pub trait Counter: Sync + Send {
     ///
     /// # Errors
     /// [`Error::Form`] when the form cannot be compiled.
-    fn shortest(&self, _form: &ResponseFormat) -> Result<Option<String>, Error> {
+    fn shortest(&self, _form: &ResponseFormat) -> Result<Option<String>> {
         Ok(None)
     }
 }
@@ -200,31 +200,26 @@ pub struct Chat {
 
 impl Chat {
     /// An empty conversation.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A prompt that goes to the model as it is, without a chat template.
-    #[must_use]
     pub fn raw(prompt: impl Into<String>) -> Self {
         Self { prompt: Prompt::Raw(prompt.into()), ..Self::default() }
     }
 
     /// A text that the model continues, without a chat template; nothing in it is a control token.
-    #[must_use]
     pub fn plain(text: impl Into<String>) -> Self {
         Self { prompt: Prompt::Plain(text.into()), ..Self::default() }
     }
 
     /// A conversation.
-    #[must_use]
     pub fn from_messages(turns: Vec<Message>) -> Self {
         Self { prompt: Prompt::Messages(turns), ..Self::default() }
     }
 
     /// The conversation's turns; none of a prompt without a chat template.
-    #[must_use]
     pub fn messages(&self) -> &[Message] {
         match &self.prompt {
             Prompt::Messages(turns) => turns,
@@ -233,7 +228,6 @@ impl Chat {
     }
 
     /// The text that goes to the model without a chat template; `None` of a conversation.
-    #[must_use]
     pub fn untemplated(&self) -> Option<&str> {
         match &self.prompt {
             Prompt::Messages(_) => None,
@@ -300,9 +294,13 @@ pub enum ResponseFormat {
 
 impl ResponseFormat {
     /// A JSON form without spans.
-    #[must_use]
     pub fn json(schema: serde_json::Value) -> Self {
-        Self::Json { schema, texts: BTreeMap::new() }
+        Self::about(schema, [])
+    }
+
+    /// A JSON form with spans of these texts.
+    pub fn about<const N: usize>(schema: serde_json::Value, texts: [(&str, &str); N]) -> Self {
+        Self::Json { schema, texts: texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into() }
     }
 }
 
@@ -418,7 +416,6 @@ impl std::ops::AddAssign<&Self> for Usage {
 
 impl Usage {
     /// Prompt tokens, computed and cached.
-    #[must_use]
     pub fn prompt(&self) -> usize {
         self.computed + self.cached
     }
@@ -444,11 +441,13 @@ pub struct Scored {
 
 impl Scored {
     /// Sum of the tokens' log-probabilities.
-    #[must_use]
     pub fn logprob(&self) -> f64 {
         self.tokens.iter().map(|t| t.logprob).sum()
     }
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of a question without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

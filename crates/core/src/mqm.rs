@@ -51,7 +51,6 @@ impl Severity {
     pub const ALL: [Self; 4] = [Self::Critical, Self::Major, Self::Minor, Self::Neutral];
 
     /// The name in lower case, as in `verdicts.jsonl`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Critical => "critical",
@@ -137,7 +136,6 @@ fn is_once(times: &usize) -> bool {
 impl ErrorSpan {
     /// An error as a judge names it: its category normalised ([`typology::normalise`]), on the side where
     /// such an error is marked, not yet located and without a weight.
-    #[must_use]
     pub fn new(category: &str, span: impl Into<String>, severity: Severity) -> Self {
         let category = typology::normalise(category);
         Self {
@@ -168,7 +166,6 @@ impl ErrorSpan {
 /// ([`weights::Weights::score`]), which counts no more errors and points than the weights allow.
 ///
 /// Unit: minus the penalty on the weights' scale; 0 is best, higher is better.
-#[must_use]
 pub fn assess(
     errors: Vec<ErrorSpan>,
     source: &str,

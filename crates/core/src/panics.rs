@@ -17,7 +17,6 @@ static HOOK: Once = Once::new();
 
 /// Calls `work` and returns its result; `None` if it panicked, without a printed message. Threads that it
 /// starts are not covered.
-#[must_use]
 pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     HOOK.call_once(|| {
         let before = panic::take_hook();

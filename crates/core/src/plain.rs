@@ -7,13 +7,11 @@ use std::{
 
 /// A text whose control characters (other than line ends and tabs) and changes of writing direction are shown
 /// as `\u{..}`.
-#[must_use]
 pub fn plain(text: &str) -> Cow<'_, str> {
     shown(text, |c| c.escape_unicode().to_string())
 }
 
 /// JSON in which the same characters are escaped as JSON escapes them.
-#[must_use]
 pub fn plain_json(json: &str) -> Cow<'_, str> {
     shown(json, |c| format!("\\u{:04x}", u32::from(c)))
 }
@@ -26,7 +24,6 @@ fn shown(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 }
 
 /// True if a terminal interprets a character instead of showing it.
-#[must_use]
 pub fn is_terminal_control(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

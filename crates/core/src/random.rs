@@ -9,7 +9,6 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Mixes the bits of a number, so that neighbours have nothing in common.
 #[inline]
-#[must_use]
 pub fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -18,7 +17,6 @@ pub fn mix(x: u64) -> u64 {
 
 /// The `counter`-th number after a seed; [`SplitMix`] draws those from 1 on.
 #[inline]
-#[must_use]
 pub fn at(seed: u64, counter: u64) -> u64 {
     mix(seed.wrapping_add(counter.wrapping_mul(STEP)))
 }

@@ -22,7 +22,6 @@ pub const JOINT: &str = "\n";
 
 /// The source and the hypothesis of a whole group, as a verdict on the group shows them: its error spans
 /// are offsets in these texts.
-#[must_use]
 pub fn joined(group: &[Segment]) -> (String, String) {
     let join = |text: fn(&Segment) -> &str| group.iter().map(text).collect::<Vec<_>>().join(JOINT);
     (join(|s| &s.source), join(|s| &s.hypothesis))
@@ -30,7 +29,6 @@ pub fn joined(group: &[Segment]) -> (String, String) {
 
 /// A segment's number as people count, from 1, beside its id, the number from 0 that files hold:
 /// `segment 7 (id 6)`.
-#[must_use]
 pub fn numbered(seg: usize) -> String {
     format!("segment {} (id {seg})", seg.saturating_add(1))
 }
@@ -62,7 +60,6 @@ pub struct Segment {
 
 impl Segment {
     /// A translation that stands alone: no document, no reference, the system's name is empty.
-    #[must_use]
     pub fn new((src_lang, tgt_lang): (Lang, Lang), source: &str, hypothesis: &str) -> Self {
         Self {
             system: String::new(),
@@ -79,7 +76,6 @@ impl Segment {
     }
 
     /// The segment without its texts.
-    #[must_use]
     pub fn outline(&self) -> Outline<'_> {
         let Self { system, doc, seg, src_lang, tgt_lang, source, hypothesis, .. } = self;
         Outline { system, doc, seg: *seg, src_lang, tgt_lang, n_bytes: source.len() + hypothesis.len() }
@@ -87,7 +83,6 @@ impl Segment {
 
     /// Returns true if source and hypothesis are both empty or white space, so that there is nothing to
     /// judge.
-    #[must_use]
     pub fn is_blank(&self) -> bool {
         self.source.trim().is_empty() && self.hypothesis.trim().is_empty()
     }

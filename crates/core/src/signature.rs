@@ -59,7 +59,6 @@ pub struct ParseError(String);
 
 impl Signature {
     /// An empty signature.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -82,13 +81,11 @@ impl Signature {
     }
 
     /// The fields in order.
-    #[must_use]
     pub fn fields(&self) -> &[(String, String)] {
         &self.fields
     }
 
     /// The value of a field.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
@@ -101,7 +98,6 @@ impl Signature {
     /// let signature: Signature = "method:fsp|model:tiny|seed:0|v:0.1.0".parse().unwrap();
     /// assert_eq!(signature.short(), "fsp|tiny|#1db76d46|v0.1.0");
     /// ```
-    #[must_use]
     pub fn short(&self) -> String {
         let part = |key: &str, most: usize| {
             let plain = |c: char| if c == '|' || c.is_whitespace() || c.is_control() { '_' } else { c };
@@ -118,7 +114,6 @@ impl Signature {
 
     /// Returns true if scores under both signatures are on one scale: they differ at most in the model and in
     /// how it ran. Of others only ranks can be compared.
-    #[must_use]
     pub fn comparable(&self, other: &Self) -> bool {
         // A model of one role has the role before its fields: `checker.model`.
         let is_of_scale = |key: &str| !NOT_OF_SCALE.contains(&key.rsplit('.').next().unwrap_or(key));
@@ -126,7 +121,6 @@ impl Signature {
     }
 
     /// Differences from another signature (`there`), in order of keys; the order of fields does not count.
-    #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let keys = self.fields.iter().chain(&other.fields).map(|(key, _)| key);
         let mut differences: Vec<Difference> = Vec::new();

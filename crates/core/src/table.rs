@@ -16,19 +16,16 @@ pub struct Table {
 }
 
 impl Table {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A table with one header line, whose cells are separated by ` | `.
-    #[must_use]
     pub fn headed(header: &str) -> Self {
         Self { heads: vec![header.split(" | ").map(str::to_owned).collect()], ..Self::default() }
     }
 
     /// A table with a header and rows.
-    #[must_use]
     pub fn from_rows<const N: usize, T: Into<String>, R: IntoIterator<Item = T>>(
         head: [&str; N],
         rows: impl IntoIterator<Item = R>,
@@ -67,7 +64,6 @@ impl Table {
 
     /// The table in parts below each other, each with the first column and, where its cells allow, at most
     /// `width` wide.
-    #[must_use]
     pub fn within(&self, width: usize) -> String {
         let widths = self.widths();
         let mut parts: Vec<Vec<usize>> = Vec::new();
@@ -92,7 +88,6 @@ impl Table {
     }
 
     /// [`Table::within`] a width, or the whole table without one.
-    #[must_use]
     pub fn fitted(&self, width: Option<usize>) -> String {
         width.map_or_else(|| self.to_string(), |width| self.within(width))
     }

@@ -2,7 +2,7 @@
 //! weights, whose bits depend neither on the instruction set nor on the other rows.
 
 use super::{Coding, Format, Input, Isa, Job, Packed, add_multiply, gemm};
-use tribunal_model::{Error, backend::Added, step::Adapted};
+use tribunal_model::{Error, Result, backend::Added, step::Adapted};
 
 /// One adapter's matrices for the parts of a [`super::linear::Linear`].
 pub(super) struct Narrow {
@@ -33,7 +33,7 @@ pub(super) struct Sums<'a> {
 impl Narrow {
     /// # Errors
     /// No memory.
-    pub(super) fn pack(parts: &[Option<Added<'_>>]) -> Result<Self, Error> {
+    pub(super) fn pack(parts: &[Option<Added<'_>>]) -> Result<Self> {
         Ok(Self {
             parts: parts.iter().map(|part| part.map(Pair::pack).transpose()).collect::<Result<_, _>>()?,
         })
@@ -69,7 +69,7 @@ impl Narrow {
 }
 
 impl Pair {
-    fn pack(added: Added<'_>) -> Result<Self, Error> {
+    fn pack(added: Added<'_>) -> Result<Self> {
         let Added { matrices, scale } = added;
         let rank = matrices.a.len() / matrices.n_in.max(1);
         let packed = |n, k, values: &[f32]| {

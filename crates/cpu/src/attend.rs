@@ -48,13 +48,11 @@ pub struct Cached<'a, S> {
 }
 
 /// The index of dimension `d` of the key at `offset` in its block: `[head_dim / UNIT][BLOCK][UNIT]`.
-#[must_use]
 pub fn key_at<S: Stored>(offset: usize, d: usize) -> usize {
     (d / S::UNIT * BLOCK + offset) * S::UNIT + d % S::UNIT
 }
 
 /// The index of dimension `d` of the value at `offset` in its block: `[BLOCK / UNIT][head_dim][UNIT]`.
-#[must_use]
 pub fn value_at<S: Stored>(offset: usize, d: usize, head_dim: usize) -> usize {
     (offset / S::UNIT * head_dim + d) * S::UNIT + offset % S::UNIT
 }

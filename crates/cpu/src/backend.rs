@@ -58,7 +58,6 @@ pub struct Cpu {
 
 impl Cpu {
     /// A processor without a cache.
-    #[must_use]
     pub fn new(config: &Config, compute: Compute) -> Self {
         let angles = |attention: &Attention| Angles::new(&attention.rope, attention.rotary_dim);
         Self {

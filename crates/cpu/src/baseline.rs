@@ -4,7 +4,6 @@
 
 /// An instruction set that this program needs everywhere and this machine lacks; `None` when there is none,
 /// as always for the default baseline.
-#[must_use]
 pub fn missing() -> Option<&'static str> {
     #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))]
     {

@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 /// Physical performance cores that this process may run on; where the system does not report them (Linux and
 /// macOS do), the available parallelism.
-#[must_use]
 pub fn n_threads() -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     #[cfg(target_os = "macos")]

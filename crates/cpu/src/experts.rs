@@ -19,7 +19,7 @@ use super::{
     schedule::{Item, gemm, gemm_each},
 };
 use tribunal_model::{
-    Error, Weights,
+    Result, Weights,
     backend::{Cut, Matrices},
     config::{self, Activation, Routing, SharedExpert},
 };
@@ -86,7 +86,7 @@ impl Experts {
         module: &str,
         (experts, hidden): (&config::Experts, usize),
         compute: Compute,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let (n, width) = (experts.n, experts.width);
         let all = format!("{module}.experts");
         let stack = |part: &str, shape| Stack::load(weights, (&all, part), (n, shape), compute);
@@ -94,7 +94,7 @@ impl Experts {
         let of_router = |is_present: bool, part: &str| {
             if is_present { weights.floats(&format!("{module}.gate.{part}"), n) } else { Ok(Vec::new()) }
         };
-        let stack = |part: &str, shape: [usize; 2]| -> Result<Stack, Error> {
+        let stack = |part: &str, shape: [usize; 2]| -> Result<Stack> {
             let mut stack = stack(part, shape)?;
             if experts.biases {
                 let name = format!("{all}.{part}.bias");
@@ -227,7 +227,7 @@ impl Stack {
         names: (&str, &str),
         (n_experts, [n, k]): (usize, [usize; 2]),
         compute: Compute,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let (module, part) = names;
         let name = |expert: usize| format!("{module}.{expert}.{part}.weight");
         let mut stack: Option<Packed> = None;
@@ -276,7 +276,7 @@ fn add_bias(rows: &mut [f32], bias: &[f32]) {
 }
 
 /// A matrix as f32, whatever its format.
-fn exact(weights: &Weights, name: &str, [n, k]: [usize; 2]) -> Result<Packed, Error> {
+fn exact(weights: &Weights, name: &str, [n, k]: [usize; 2]) -> Result<Packed> {
     let stored = packed(weights, name, [n, k], Some(Format::F32))?;
     if stored.format() == Format::F32 {
         return Ok(stored);
@@ -355,7 +355,7 @@ impl Shared {
         module: &str,
         (shared, hidden): (SharedExpert, usize),
         compute: Compute,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let at = |part: &str| format!("{module}.shared_experts.{part}_proj");
         let gate_up = [(at("gate"), shared.width), (at("up"), shared.width)];
         let down = [(at("down"), hidden)];

@@ -113,7 +113,6 @@ impl Input {
     ///
     /// # Panics
     /// When `x` does not have `m k` values, or `k` is not a multiple of 32 under [`Coding::Int8`].
-    #[must_use]
     pub fn new(x: &[f32], m: usize, k: usize, coding: Coding, isa: Isa) -> Self {
         assert_eq!(x.len(), m * k, "activations [{m}, {k}]");
         let rows = Rows { x, m, k };
@@ -127,19 +126,16 @@ impl Input {
     }
 
     /// Rows.
-    #[must_use]
     pub fn m(&self) -> usize {
         self.m
     }
 
     /// Values in a row.
-    #[must_use]
     pub fn k(&self) -> usize {
         self.k
     }
 
     /// The coding of the rows.
-    #[must_use]
     pub fn coding(&self) -> Coding {
         match self.coded {
             Coded::Int8(_) => Coding::Int8,

@@ -108,7 +108,6 @@ impl Isa {
         ["portable", "neon", "neon-dotprod", "neon-i8mm", "avx2", "avxvnni", "avx512", "amx"];
 
     /// The fastest instruction set of this machine.
-    #[must_use]
     pub fn detect() -> Self {
         Self::available().last().unwrap_or(Self::PORTABLE)
     }
@@ -120,13 +119,11 @@ impl Isa {
     }
 
     /// The instruction set of this name; `None` where there is none, or this machine lacks it.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::available().find(|isa| isa.name() == name)
     }
 
     /// The spelling in flags and signatures.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self.0 as usize]
     }

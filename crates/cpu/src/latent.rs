@@ -23,7 +23,7 @@ use super::{
     values,
 };
 use tribunal_model::{
-    BLOCK, Config, Error, Weights,
+    BLOCK, Config, Error, Result, Weights,
     angles::Angles,
     backend::{Cut, Matrices},
     config,
@@ -47,7 +47,7 @@ pub struct Latent {
 }
 
 /// The sizes of a model's latent attention.
-fn shape(config: &Config) -> Result<(&config::Attention, &config::Latent), Error> {
+fn shape(config: &Config) -> Result<(&config::Attention, &config::Latent)> {
     let latent = config.full.latent.as_ref();
     let missing = || Error::Step("expected a model with latent attention".into());
     Ok((&config.full, latent.ok_or_else(missing)?))
@@ -56,12 +56,7 @@ fn shape(config: &Config) -> Result<(&config::Attention, &config::Latent), Error
 impl Latent {
     /// # Errors
     /// A missing tensor, another shape, or a type that cannot be packed.
-    pub(super) fn load(
-        weights: &Weights,
-        module: &str,
-        config: &Config,
-        compute: Compute,
-    ) -> Result<Self, Error> {
+    pub(super) fn load(weights: &Weights, module: &str, config: &Config, compute: Compute) -> Result<Self> {
         let (attention, latent) = shape(config)?;
         let at = |part: &str| format!("{module}.{part}");
         let linear = |parts: &[(String, usize)], k: usize| {
@@ -85,12 +80,7 @@ impl Latent {
     /// The output of each head from the compressed values that it attends to.
     ///
     /// Shape: `[rows, heads rank]` -> `[rows, heads value_dim]`.
-    pub(super) fn expand(
-        &self,
-        attended: &[f32],
-        config: &Config,
-        compute: Compute,
-    ) -> Result<Vec<f32>, Error> {
+    pub(super) fn expand(&self, attended: &[f32], config: &Config, compute: Compute) -> Result<Vec<f32>> {
         let (_, latent) = shape(config)?;
         let n_rows = attended.len() / (latent.rank * config.n_heads);
         let mut out = vec![0.0; n_rows * config.n_heads * latent.value_dim];
@@ -101,12 +91,7 @@ impl Latent {
 
 /// The matrices of each head's keys and values: rows in turns of one tensor, or two tensors as llama.cpp's
 /// converter splits them, in which the keys' are transposed already.
-fn heads(
-    weights: &Weights,
-    module: &str,
-    config: &Config,
-    compute: Compute,
-) -> Result<[Vec<Packed>; 2], Error> {
+fn heads(weights: &Weights, module: &str, config: &Config, compute: Compute) -> Result<[Vec<Packed>; 2]> {
     let (_, &config::Latent { rank, plain_dim, value_dim, .. }) = shape(config)?;
     let n = config.n_heads;
     let both = format!("{module}.kv_b_proj.weight");
@@ -201,12 +186,7 @@ impl Projection<'_> {
     /// compressed values, normed, and their rotated ones to the cache.
     ///
     /// Shape: `[rows, hidden]` -> `[rows, heads (rank + rotary_dim)]`.
-    pub(super) fn apply<S: Stored>(
-        &self,
-        latent: &Latent,
-        h: &[f32],
-        keys: &mut [S],
-    ) -> Result<Vec<f32>, Error> {
+    pub(super) fn apply<S: Stored>(&self, latent: &Latent, h: &[f32], keys: &mut [S]) -> Result<Vec<f32>> {
         let (attention, sizes) = shape(self.config)?;
         let (m, isa, eps) = (self.step.n_rows(), self.compute.tier, sizes.norm_eps as f32);
         let Ok([queries, mut rows]) = <[Vec<f32>; 2]>::try_from(latent.down.forward(h, m, &[], self.compute))

@@ -76,13 +76,11 @@ pub(super) enum Scales {
 /// Returns true if two instruction sets may give different bits with [`Activations::Q8`]. True of `bf16`
 /// alone: `vdpbf16ps` takes a subnormal operand, sum or result as zero, the other instruction sets do
 /// not. Values of a model are far from that range (below 1.2e-38), where all instruction sets agree.
-#[must_use]
 pub fn isa_matters(format: Format) -> bool {
     format == Format::Bf16
 }
 
 /// The coding of the activations for this format.
-#[must_use]
 pub fn coding(format: Format, activations: Activations) -> Coding {
     match (activations, format) {
         (Activations::Float, _) | (_, Format::F32 | Format::F16 | Format::F8E4M3 | Format::Q2K) => {

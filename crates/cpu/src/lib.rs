@@ -184,25 +184,21 @@ impl Packed {
     }
 
     /// The format it was packed from.
-    #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
     /// Outputs.
-    #[must_use]
     pub fn n(&self) -> usize {
         self.n
     }
 
     /// Inputs.
-    #[must_use]
     pub fn k(&self) -> usize {
         self.k
     }
 
     /// Resident memory, in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.storage.bytes()
     }
@@ -239,7 +235,6 @@ impl Packed {
 ///
 /// # Panics
 /// When the blocks are not those of the shape.
-#[must_use]
 pub fn values(format: Format, [n, k]: [usize; 2], blocks: &[u8]) -> Vec<f32> {
     let packed = Packed::pack(format, n, k, blocks).expect("blocks of the shape");
     let mut values = vec![0.0; n * k];

@@ -9,7 +9,7 @@ use super::{
     layout::BLOCK,
 };
 use tribunal_model::{
-    Error, Weights,
+    Result, Weights,
     backend::{Added, Matrices},
     step::Adapted,
     weights,
@@ -49,7 +49,7 @@ pub struct Table(Arc<Packed>);
 impl Linear {
     /// # Errors
     /// A missing tensor, another shape, or a type that cannot be packed.
-    pub(super) fn load(weights: &Weights, matrices: Matrices<'_>, compute: Compute) -> Result<Self, Error> {
+    pub(super) fn load(weights: &Weights, matrices: Matrices<'_>, compute: Compute) -> Result<Self> {
         let part = |(name, n): &(String, usize)| {
             let bias_name = format!("{name}.bias");
             let bias =
@@ -57,7 +57,7 @@ impl Linear {
             let packed = packed(weights, &format!("{name}.weight"), [*n, matrices.k], compute.floats)?;
             Ok(Part { weights: Arc::new(packed), bias })
         };
-        let parts = matrices.parts.iter().map(part).collect::<Result<_, Error>>()?;
+        let parts = matrices.parts.iter().map(part).collect::<Result<_>>()?;
         Ok(Self { parts, adapters: Vec::new() })
     }
 
@@ -68,7 +68,7 @@ impl Linear {
 
     /// # Errors
     /// No memory.
-    pub(super) fn adapt(&mut self, parts: &[Option<Added<'_>>]) -> Result<(), Error> {
+    pub(super) fn adapt(&mut self, parts: &[Option<Added<'_>>]) -> Result<()> {
         self.adapters.push(Narrow::pack(parts)?);
         Ok(())
     }
@@ -122,12 +122,7 @@ impl Linear {
 impl Table {
     /// # Errors
     /// A missing tensor or another shape than `[n, k]`.
-    pub(super) fn load(
-        weights: &Weights,
-        name: &str,
-        shape: [usize; 2],
-        compute: Compute,
-    ) -> Result<Self, Error> {
+    pub(super) fn load(weights: &Weights, name: &str, shape: [usize; 2], compute: Compute) -> Result<Self> {
         Ok(Self(Arc::new(packed(weights, name, shape, compute.floats)?)))
     }
 
@@ -147,7 +142,7 @@ pub(super) fn packed(
     name: &str,
     [n, k]: [usize; 2],
     floats: Option<Format>,
-) -> Result<Packed, Error> {
+) -> Result<Packed> {
     let (format, bytes) = encoded(weights, name, [n, k], floats)?;
     let packed = Packed::pack(format, n, k, &bytes).map_err(|e| weights.bad(name, &e.to_string()))?;
     weights.used(name);
@@ -162,7 +157,7 @@ pub(super) fn encoded<'a>(
     name: &str,
     shape: [usize; 2],
     floats: Option<Format>,
-) -> Result<(Format, Cow<'a, [u8]>), Error> {
+) -> Result<(Format, Cow<'a, [u8]>)> {
     let stored = weights.get(name, &shape)?;
     let format = stored.dtype;
     let is_whole = |format: &Format| shape.last().is_some_and(|k| k.is_multiple_of(format.block()));

@@ -27,7 +27,6 @@ const CHAINS: usize = 16;
 impl Peak {
     /// Runs `rounds` rounds of an instruction set's instructions on this thread. Returns the arithmetic
     /// operations done (a product and a sum count two).
-    #[must_use]
     pub fn run(self, rounds: usize, isa: Isa) -> u64 {
         // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
@@ -108,7 +107,6 @@ impl Memory {
     }
 
     /// Bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
@@ -117,7 +115,6 @@ impl Memory {
     ///
     /// # Panics
     /// When `i >= n`.
-    #[must_use]
     pub fn read(&self, i: usize, n: usize) -> u64 {
         assert!(i < n, "part {i} of {n}");
         let part = self.0.len() / n;

@@ -8,7 +8,6 @@ use tribunal_model::sampler::{SampleRequest, SampledToken, SamplingParams};
 
 /// Answers the request for a row; `None` if nothing is requested, the mask allows no token, or the row has a
 /// NaN.
-#[must_use]
 pub fn sample(logits: &[f32], request: &SampleRequest, isa: Isa) -> Option<SampledToken> {
     match request {
         SampleRequest::Nothing => None,
@@ -23,7 +22,6 @@ pub fn sample(logits: &[f32], request: &SampleRequest, isa: Isa) -> Option<Sampl
 
 /// The log-probabilities of some tokens under a row, with one log-sum-exp for all of them; `None` if the row
 /// has a NaN or lacks one of the tokens.
-#[must_use]
 pub fn logprobs(logits: &[f32], ids: &[u32], isa: Isa) -> Option<Vec<f64>> {
     if has_nan(logits) {
         return None;

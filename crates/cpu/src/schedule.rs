@@ -69,7 +69,6 @@ fn parts<'a>(jobs: &'a mut [Job], input: &'a Input) -> Vec<Part<'a>> {
 ///
 /// # Panics
 /// Those of [`multiply`].
-#[must_use]
 pub fn gemm(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     if input.k() == 0 {
         return layers.iter().map(|layer| vec![0.0; input.m() * layer.n]).collect();

@@ -11,7 +11,6 @@ const CHUNK: usize = 1024;
 
 /// `ln(sum(exp(x)))`; negative infinity for an empty row, NaN for one with NaN
 /// beside a number. Accurate to about 1e-7 relative to the sum.
-#[must_use]
 pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
     let peak = largest(isa, x);
     if peak == f32::NEG_INFINITY {
@@ -28,7 +27,6 @@ pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
 }
 
 /// The largest number, ignoring NaNs; negative infinity without any number.
-#[must_use]
 pub fn largest(isa: Isa, x: &[f32]) -> f32 {
     let mut peak = f32::NEG_INFINITY;
     let out = &mut peak;
@@ -62,7 +60,6 @@ fn chunk_sum<L: Lanes>(x: &[f32], peak: f32, out: &mut f32) {
 }
 
 /// `exp((x - peak) / temperature)` of logits that are at most `peak`; results below e^-87 are 0.
-#[must_use]
 pub fn exponentials(isa: Isa, x: &[f32], peak: f32, temperature: f32) -> Vec<f32> {
     let mut out = x.to_vec();
     let (values, by) = (&mut out[..], 1.0 / temperature);

@@ -17,7 +17,7 @@ use cudarc::driver::CudaContext;
 use std::sync::Arc;
 
 use super::{
-    Error, RECORDED_ROWS,
+    Error, RECORDED_ROWS, Result,
     adapter::{ITEM, ITEM_ROWS},
     memory::Memory,
     products::{self, SPLIT_TOKENS, SplitK, grouped::most_tiles_of_any},
@@ -319,7 +319,6 @@ impl Places {
 
 /// Bytes of a model's steps on a GPU, none larger than `most`: all allocations beside weights and cache.
 /// Exact for weights that have a product of their own, without adapters.
-#[must_use]
 pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
     let table = |sizes: AttentionSizes| (4 * most.context * (sizes.rotary_dim / 2)).next_multiple_of(ALIGNED);
     let tables: usize = sizes.attentions().map(table).sum();
@@ -342,7 +341,7 @@ impl Arena {
         extent: Extent,
         places: Places,
         apart: bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let pieces = if apart { &places.pieces[..] } else { &[0] };
         let ends = pieces.iter().skip(1).copied().chain([places.bytes]);
         let piece = |(&first, end): (&usize, usize)| Memory::new(context, end - first, super::memory::STEPS);
@@ -354,7 +353,7 @@ impl Arena {
     ///
     /// # Errors
     /// It is smaller.
-    pub(super) fn at(&self, slot: Slot, bytes: usize) -> Result<u64, Error> {
+    pub(super) fn at(&self, slot: Slot, bytes: usize) -> Result<u64> {
         let (start, length) = self.places.slots[slot as usize];
         if bytes > length {
             return Err(Error::Room(format!("{bytes} bytes for `{slot:?}` in {length}")));

@@ -21,7 +21,7 @@ use super::{
     weights::{Linear, Part, bf16_bits},
 };
 use tribunal_model::{
-    Error, Weights,
+    Error, Result, Weights,
     backend::{Cut, Matrices},
     config::{self, Routing, SharedExpert},
     weights::{Format, floats, seeded::Fill},
@@ -88,7 +88,7 @@ impl Experts {
         (experts, hidden): (&config::Experts, usize),
         shard: Shard,
         upload: &mut WeightUpload,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let (n, width) = (experts.n, experts.width);
         let shared =
             experts.shared.map(|shared| Shared::load(weights, module, (shared, hidden), shard, upload));
@@ -122,7 +122,7 @@ impl Shared {
         (shared, hidden): (SharedExpert, usize),
         shard: Shard,
         upload: &mut WeightUpload,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let at = |part: &str| format!("{module}.shared_experts.{part}_proj");
         let gate_up = [(at("gate"), shared.width), (at("up"), shared.width)];
         let down = [(at("down"), hidden)];
@@ -144,7 +144,7 @@ fn router(
     module: &str,
     (experts, is_gated, hidden): (&config::Experts, bool, usize),
     upload: &mut WeightUpload,
-) -> Result<(Linear, usize), Error> {
+) -> Result<(Linear, usize)> {
     let read = |name: &str, n: usize| {
         let stored = weights.get(name, &[n, hidden])?;
         let wrong = || weights.bad(name, &format!("is {:?}, floats were expected", stored.dtype));
@@ -236,7 +236,7 @@ impl Source<'_> {
     }
 
     /// A matrix of this shape, with the layout for its rows on the device: that of those before it.
-    fn find(&self, name: &str, [n, k]: [usize; 2], before: Option<Encoding>) -> Result<Found<'_>, Error> {
+    fn find(&self, name: &str, [n, k]: [usize; 2], before: Option<Encoding>) -> Result<Found<'_>> {
         let bad = |reason: &str| self.weights.bad(name, reason);
         products::check(n, k).map_err(|e| bad(&format!("is {e}")))?;
         let (format, matrix) = if let Some(fill) = self.weights.fill(name) {
@@ -260,7 +260,7 @@ impl Source<'_> {
         (encoding, n): (Encoding, usize),
         expert: usize,
         upload: &WeightUpload,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64> {
         let of_expert = n / STRIP * encoding.strip_bytes();
         let (_, memory) = match stack {
             Some(stack) => stack,
@@ -270,7 +270,7 @@ impl Source<'_> {
     }
 
     /// Gates and ups, interleaved.
-    fn gate_up(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
+    fn gate_up(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack> {
         let (outputs, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let names = ["gate", "up"].map(|part| self.name(expert, part));
@@ -305,7 +305,7 @@ impl Source<'_> {
         Ok(stack)
     }
 
-    fn down(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
+    fn down(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack> {
         let (outputs, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let name = self.name(expert, "down");
@@ -332,7 +332,7 @@ impl Source<'_> {
 
     /// The biases of each expert's outputs that this card computes; those of several matrices are interleaved
     /// like their rows.
-    fn biases(&self, parts: &[&str], n: usize, upload: &mut WeightUpload) -> Result<Option<Memory>, Error> {
+    fn biases(&self, parts: &[&str], n: usize, upload: &mut WeightUpload) -> Result<Option<Memory>> {
         if !self.has_biases {
             return Ok(None);
         }
@@ -352,7 +352,7 @@ impl Source<'_> {
         Ok(Some(upload.floats(&values)?))
     }
 
-    fn stack(&self, loaded: Loaded, (n, k): (usize, usize), part: &str) -> Result<Stack, Error> {
+    fn stack(&self, loaded: Loaded, (n, k): (usize, usize), part: &str) -> Result<Stack> {
         let Some((encoding, memory)) = loaded else {
             return Err(self.weights.bad(&self.name(0, part), "is missing"));
         };

@@ -10,7 +10,7 @@ use std::sync::{
 use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute_enum as Attribute};
 
 use super::{
-    Error,
+    Error, Result,
     driver::failed,
     image::{self, Target},
     launch::Kernels,
@@ -85,7 +85,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The program has no kernels; there is no driver or no such GPU, or one of them is too old.
-    pub fn open(ordinal: usize) -> Result<Self, Error> {
+    pub fn open(ordinal: usize) -> Result<Self> {
         if !super::BUILT_IN {
             return Err(Error::NotBuilt);
         }
@@ -130,19 +130,16 @@ impl Gpu {
     }
 
     /// The GPU's number.
-    #[must_use]
     pub fn ordinal(&self) -> usize {
         self.inner.context.ordinal()
     }
 
     /// The GPU's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// Returns true if the other GPU computes alike and as fast.
-    #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let of = |gpu: &Self| {
             (gpu.inner.name.clone(), gpu.inner.capability, gpu.inner.multiprocessors, gpu.inner.shared_bytes)
@@ -152,14 +149,12 @@ impl Gpu {
 
     /// Its generation as far as that can move a bit: the rounding of tensor cores. GPUs of one major compute
     /// capability round alike.
-    #[must_use]
     pub fn generation(&self) -> String {
         self.inner.capability.0.to_string()
     }
 
     /// All GPUs of this machine that compute alike and as fast, itself among them, in order. GPUs that cannot
     /// be opened are left out.
-    #[must_use]
     pub fn alike(&self) -> Vec<Self> {
         let open = |ordinal| {
             if ordinal == self.ordinal() {
@@ -172,7 +167,6 @@ impl Gpu {
     }
 
     /// Number of GPUs of this machine, if the driver has been opened: 0 before one is open.
-    #[must_use]
     pub fn count() -> usize {
         CudaContext::device_count().unwrap_or(0) as usize
     }
@@ -181,7 +175,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails.
-    pub fn memory(&self) -> Result<(usize, usize), Error> {
+    pub fn memory(&self) -> Result<(usize, usize)> {
         self.inner.context.mem_get_info().map_err(failed("ask for free memory"))
     }
 
@@ -247,7 +241,6 @@ impl Gpu {
     }
 
     /// Returns true if it has TMA.
-    #[must_use]
     pub fn has_tma(&self) -> bool {
         self.inner.capability == (9, 0)
     }
@@ -261,7 +254,6 @@ impl Gpu {
     }
 
     /// Steps so far that were launched as a whole, from a recording.
-    #[must_use]
     pub fn whole_steps(&self) -> usize {
         self.inner.whole_steps.load(Ordering::Relaxed)
     }
@@ -271,7 +263,7 @@ impl Gpu {
     }
 
     /// Makes it the current context of this thread.
-    pub(super) fn here(&self) -> Result<(), Error> {
+    pub(super) fn here(&self) -> Result<()> {
         self.inner.context.bind_to_thread().map_err(failed("use the device"))
     }
 

@@ -2,7 +2,7 @@
 //! memory. It opens no GPU and loads nothing.
 
 use super::{
-    Error, Gpu, Sizes,
+    Error, Gpu, Result, Sizes,
     peers::{self, Access},
     shard::{Shard, SharedHeads},
 };
@@ -30,7 +30,7 @@ impl Group {
     ///
     /// # Errors
     /// They are not of one kind, or the driver fails.
-    pub fn new(gpus: Vec<Gpu>) -> Result<Self, Error> {
+    pub fn new(gpus: Vec<Gpu>) -> Result<Self> {
         for gpu in gpus.iter().skip(1) {
             if !gpu.is_like(&gpus[0]) {
                 return Err(Error::Unequal {
@@ -59,7 +59,6 @@ impl Group {
     }
 
     /// A remark on how they exchange rows, if any.
-    #[must_use]
     pub fn remark(&self) -> Option<String> {
         let ([from, to], access) = self.apart?;
         let (reason, hint) = match access {
@@ -79,7 +78,6 @@ impl Group {
         ))
     }
 
-    #[must_use]
     pub fn gpus(&self) -> &[Gpu] {
         &self.gpus
     }
@@ -94,7 +92,7 @@ impl Group {
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over.
-    pub fn config(&self, config: &Config) -> Result<Config, Error> {
+    pub fn config(&self, config: &Config) -> Result<Config> {
         let (n_cards, heads) = (self.gpus.len(), SharedHeads::from(Sizes::from(config)));
         let possible = heads.possible_cards();
         if !possible.contains(&n_cards) {

@@ -109,6 +109,9 @@ pub struct Effort {
     pub repeats: usize,
 }
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of using a GPU.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -188,7 +191,6 @@ impl From<Error> for tribunal_model::Error {
 
 impl Error {
     /// The error of a GPU in an error of a model, if it is one.
-    #[must_use]
     pub fn of_model(error: &tribunal_model::Error) -> Option<&Self> {
         match error {
             tribunal_model::Error::Backend(source) => source.downcast_ref(),
@@ -197,7 +199,6 @@ impl Error {
     }
 
     /// Too little memory; sizes in bytes.
-    #[must_use]
     pub fn memory(purpose: &str, needed: usize, free: usize, hint: &str) -> Self {
         let mib = |bytes: usize| bytes >> 20;
         // Rounded so that the needed memory never reads equal to the free memory.
@@ -217,7 +218,6 @@ impl Error {
     }
 
     /// Too little memory for weights; sizes in bytes.
-    #[must_use]
     pub fn weights(needed: usize, free: usize) -> Self {
         Self::memory(memory::WEIGHTS.name, needed, free, memory::WEIGHTS.hint)
     }

@@ -21,7 +21,6 @@ use tribunal_model::weights::Format;
 /// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same
 /// function as `k_slice` in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is
 /// checked against both.
-#[must_use]
 pub fn k_slice(n: usize, k: usize) -> usize {
     /// Outputs of a block; the number of blocks aimed at; the least length of a slice; the most slices.
     const OUTPUTS: usize = 64;
@@ -83,7 +82,6 @@ pub enum Kind {
 
 /// The format in which products read a weight of the file: `bf16` for the floating-point formats, which are
 /// rounded once, when they are loaded.
-#[must_use]
 pub fn multiplied_as(format: Format) -> Format {
     if matches!(format, Format::F32 | Format::F16) { Format::Bf16 } else { format }
 }
@@ -100,7 +98,6 @@ pub enum Way {
 
 impl Way {
     /// The way of a format.
-    #[must_use]
     pub fn new(format: Format) -> Self {
         match format {
             Format::Bf16 | Format::F16 | Format::F32 => Self::Direct(Kind::Bf16),
@@ -141,7 +138,6 @@ impl Kernels {
     /// The fastest kernels for a card of this compute capability with so many multiprocessors. The table of
     /// measurements is an H100's with 132: an H20, a `PCIe` card or a slice of one has fewer, and for them it
     /// would be wrong.
-    #[must_use]
     pub fn for_gpu(capability: (i32, i32), multiprocessors: usize) -> Self {
         match (capability, multiprocessors) {
             ((9, 0), PERSISTENT) => Self::Measured,
@@ -152,13 +148,11 @@ impl Kernels {
 }
 
 /// The launch of `gemm_merge`: blocks, and threads of a block.
-#[must_use]
 pub fn merge(m: usize, n: usize) -> ([u32; 3], u32) {
     ([m as u32, n.div_ceil(256) as u32, 1], 256)
 }
 
 /// The launch of a `dequantize_` kernel for `n_rows` rows of `k` values: blocks, and threads of a block.
-#[must_use]
 pub fn panel(n_rows: usize, k: usize) -> ([u32; 3], u32) {
     ([n_rows as u32, (k / 8).div_ceil(128) as u32, 1], 128)
 }

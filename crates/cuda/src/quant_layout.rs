@@ -30,7 +30,6 @@ pub struct QuantLayout {
 impl QuantLayout {
     /// The layout of a format that has a product of its own and is not stored as in the file: `Q8_0`,
     /// `MXFP4`, `Q4_K` and `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
-    #[must_use]
     pub fn new(format: Format, k: usize) -> Option<Self> {
         let (codes_bytes, super_bytes) = match format {
             Format::Q8_0 => (512, 0),
@@ -44,13 +43,11 @@ impl QuantLayout {
     }
 
     /// Bytes of a strip, 16 rows of the file.
-    #[must_use]
     pub fn strip_bytes(&self) -> usize {
         self.k / UNIT * self.unit_bytes() + self.k / SUPER * self.super_bytes
     }
 
     /// Bytes of `n` rows; the last strip is filled up with zeros.
-    #[must_use]
     pub fn bytes(&self, n: usize) -> usize {
         n.div_ceil(STRIP) * self.strip_bytes()
     }

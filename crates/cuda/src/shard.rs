@@ -197,7 +197,6 @@ impl SharedHeads {
     /// The numbers of cards that a model with these heads can be sharded over: those that divide its heads
     /// and its key heads of DeltaNet, and of its heads of keys and values either divide the number or are
     /// divided by it. In the second case several cards have the same ones.
-    #[must_use]
     pub fn possible_cards(self) -> Vec<usize> {
         let Self { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads, on_one_card } = self;
         if on_one_card.is_some() {

@@ -78,7 +78,6 @@ const fn threads(dim: usize, queries: usize) -> u32 {
 
 /// The tiles for heads of `dim` whose blocks have at most `shared_bytes` of shared memory and that hold a row
 /// of `group` queries, the smaller ones first; [`PLAIN`] alone without any.
-#[must_use]
 pub fn tiles(dim: usize, group: usize, shared_bytes: usize) -> Vec<&'static Tile> {
     let fits =
         |tile: &&Tile| tile.dim == dim && tile.queries >= group && tile.shared_bytes as usize <= shared_bytes;

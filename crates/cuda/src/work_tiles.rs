@@ -52,7 +52,6 @@ pub struct Limits {
 }
 
 /// Bytes of one row's KV split: its sums, its peaks and its totals.
-#[must_use]
 pub fn split_bytes(n_heads: usize, head_dim: usize) -> usize {
     n_heads * (head_dim + 2) * 4
 }
@@ -80,7 +79,6 @@ pub struct WorkTiles {
 }
 
 /// Divides the attention of `queries` into work tiles; each row sees `window` keys, its own included, or all.
-#[must_use]
 pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> WorkTiles {
     let group = heads.n_heads / heads.n_kv_heads;
     let tiles = tiles(heads.head_dim, group, limits.shared_bytes);

@@ -33,14 +33,13 @@ pub struct Answer {
     task: Task,
     /// Tokens of the prompt that no earlier prompt shares.
     distinct: usize,
-    reply: SyncSender<Result<Outcome, llm::Error>>,
+    reply: SyncSender<llm::Result<Outcome>>,
     /// Dropped when the caller stops waiting.
     caller: Weak<()>,
 }
 
 impl Answer {
-    #[must_use]
-    pub fn new(task: Task, reply: SyncSender<Result<Outcome, llm::Error>>, caller: Weak<()>) -> Self {
+    pub fn new(task: Task, reply: SyncSender<llm::Result<Outcome>>, caller: Weak<()>) -> Self {
         Self { task, distinct: 0, reply, caller }
     }
 
@@ -50,13 +49,11 @@ impl Answer {
     }
 
     /// Returns true if the caller has stopped waiting.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.caller.strong_count() == 0
     }
 
     /// The generated answer; `None` for given texts.
-    #[must_use]
     pub fn generated(&self) -> Option<&Generate> {
         if let Task::Generate(generate) = &self.task { Some(generate) } else { None }
     }
@@ -73,7 +70,6 @@ impl Answer {
     }
 
     /// The rows among the next `n_rows` after which several tokens are scored, each with its tokens.
-    #[must_use]
     pub fn rows_of_several(&self, n_rows: usize) -> Vec<(usize, Vec<u32>)> {
         if let Task::Score(score) = &self.task { score.rows_of_several(n_rows) } else { Vec::new() }
     }
@@ -84,7 +80,7 @@ impl Answer {
         &mut self,
         sampled: &[Option<SampledToken>],
         n_drafts: usize,
-        logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
+        logprobs: impl Fn(usize, &[u32]) -> llm::Result<Vec<f64>>,
     ) {
         match &mut self.task {
             Task::Generate(generate) => generate.take(sampled, n_drafts),
@@ -94,7 +90,6 @@ impl Answer {
     }
 
     /// The numbers of layers after which its hidden states are captured; empty for other tasks.
-    #[must_use]
     pub fn depths(&self) -> &[u32] {
         if let Task::HiddenStates(states) = &self.task { states.depths() } else { &[] }
     }
@@ -107,7 +102,6 @@ impl Answer {
     }
 
     /// Returns true if the task is complete.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         match &self.task {
             Task::Generate(generate) => generate.is_over(),

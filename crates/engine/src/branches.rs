@@ -51,7 +51,6 @@ impl Branches {
     ///
     /// # Panics
     /// Never: every node with a following token is in a chain.
-    #[must_use]
     pub fn of(texts: &[Vec<u32>]) -> Self {
         let mut nodes = vec![Node::default()];
         let paths: Vec<Vec<(usize, usize)>> = texts.iter().map(|text| insert(&mut nodes, text)).collect();
@@ -65,7 +64,6 @@ impl Branches {
     }
 
     /// Tokens that the chains compute beyond the prompt, each once.
-    #[must_use]
     pub fn n_tokens(&self) -> usize {
         self.chains.iter().map(Chain::n_own).sum()
     }
@@ -73,7 +71,6 @@ impl Branches {
 
 impl Chain {
     /// Tokens that no earlier chain computes.
-    #[must_use]
     pub fn n_own(&self) -> usize {
         self.tokens.len() - self.first.saturating_sub(1)
     }
@@ -128,7 +125,6 @@ fn chains(nodes: &mut [Node]) -> Vec<Chain> {
 }
 
 /// The usage of all chains of a tree of texts; their shared prompt counts once.
-#[must_use]
 pub fn together(replies: &[Reply]) -> Usage {
     let mut usage = Usage::default();
     for (i, reply) in replies.iter().enumerate() {

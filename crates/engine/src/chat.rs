@@ -38,7 +38,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`llm::Error::Template`] when it does not parse.
-    pub fn new(source: &str, tokenizer: &Tokenizer) -> Result<Self, llm::Error> {
+    pub fn new(source: &str, tokenizer: &Tokenizer) -> llm::Result<Self> {
         Self::with_roles(source, tokenizer.roles().clone())
     }
 
@@ -46,12 +46,12 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// Those of [`ChatTemplate::new`].
-    pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, llm::Error> {
+    pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> llm::Result<Self> {
         let roles = [("bos_token", bos_token), ("eos_token", eos_token)];
         Self::with_roles(source, roles.map(|(role, name)| (role.to_owned(), name.to_owned())).into())
     }
 
-    fn with_roles(source: &str, roles: BTreeMap<String, String>) -> Result<Self, llm::Error> {
+    fn with_roles(source: &str, roles: BTreeMap<String, String>) -> llm::Result<Self> {
         let environment = template::compiled(source)?;
         let (source, marks) = (source.to_owned(), Marks::of(source));
         let options = serde_json::Map::new();
@@ -76,20 +76,18 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`llm::Error::Template`] when the template raises an error.
-    pub fn render(&self, chat: &Chat) -> Result<String, llm::Error> {
+    pub fn render(&self, chat: &Chat) -> llm::Result<String> {
         let contents: Vec<&str> = chat.messages().iter().map(|turn| turn.content.as_str()).collect();
         let rendered = self.opened(chat, &contents, ToOwned::to_owned)?;
         Ok(rendered + &chat.prefill)
     }
 
     /// Returns true if the template marks reasoning.
-    #[must_use]
     pub fn reasons(&self) -> bool {
         self.marks.is_some()
     }
 
     /// The string that ends a reply of reasoning; `None` where the reply is an answer.
-    #[must_use]
     pub fn reasoning_stop(&self, chat: &Chat) -> Option<&'static str> {
         self.marks.unwrap_or(Marks::fallback()).stop(chat)
     }
@@ -100,7 +98,7 @@ impl ChatTemplate {
         chat: &Chat,
         contents: &[&str],
         protect: impl Fn(&str) -> String,
-    ) -> Result<String, llm::Error> {
+    ) -> llm::Result<String> {
         let mut rendered = template::render(self, chat, contents)?;
         if !self.opens_answer {
             return Ok(rendered);
@@ -114,7 +112,6 @@ impl ChatTemplate {
 }
 
 /// The finish of a reply of reasoning, which `end` closes.
-#[must_use]
 pub fn reasoning_finish(reply: &Reply, end: &str) -> Finish {
     reasoning::finish(reply, end)
 }
@@ -127,11 +124,7 @@ pub fn reasoning_finish(reply: &Reply, end: &str) -> Finish {
 ///
 /// # Errors
 /// [`llm::Error::Template`] without a template (unless the prompt is raw), or when it raises an error.
-pub fn encode(
-    chat: &Chat,
-    template: Option<&ChatTemplate>,
-    tokenizer: &Tokenizer,
-) -> Result<Vec<u32>, llm::Error> {
+pub fn encode(chat: &Chat, template: Option<&ChatTemplate>, tokenizer: &Tokenizer) -> llm::Result<Vec<u32>> {
     let failed = |e: super::tokenizer::Error| llm::Error::Engine(e.to_string());
     match &chat.prompt {
         Prompt::Raw(text) => return tokenizer.encode_raw(text).map_err(failed),

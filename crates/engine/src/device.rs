@@ -98,20 +98,17 @@ impl Device {
     }
 
     /// Number of GPUs of this machine; 0 for a CPU.
-    #[must_use]
     pub fn n_of_machine(&self) -> usize {
         if self.is_cpu() { 0 } else { Gpu::count() }
     }
 
     /// The numbers of its GPUs; none for a CPU.
-    #[must_use]
     pub fn ordinals(&self) -> Vec<usize> {
         self.gpus().iter().map(Gpu::ordinal).collect()
     }
 
     /// All GPUs of this machine that compute like this one and as fast, itself among them, in order; none for
     /// a CPU.
-    #[must_use]
     pub fn alike(&self) -> Vec<Self> {
         self.gpus().first().map(Gpu::alike).unwrap_or_default().into_iter().map(Self::Cuda).collect()
     }
@@ -138,13 +135,11 @@ impl Device {
         gpus.chunks(n_cards).map(group).collect()
     }
 
-    #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu)
     }
 
     /// Its GPUs; none for a CPU.
-    #[must_use]
     pub fn gpus(&self) -> &[Gpu] {
         match self {
             Self::Cpu => &[],
@@ -154,7 +149,6 @@ impl Device {
     }
 
     /// A remark for the user on how it works, if any.
-    #[must_use]
     pub fn remark(&self) -> Option<String> {
         if let Self::Group(group) = self { group.remark() } else { None }
     }

@@ -12,7 +12,6 @@ const NGRAMS: [usize; 2] = [3, 2];
 
 /// The number of tokens that each of `n_rows` rows may draft, so that the step has at most `cheap` rows;
 /// beyond that a drafted row costs as much as any other.
-#[must_use]
 pub fn share(n_rows: usize, cheap: usize) -> usize {
     (cheap / n_rows.max(1)).saturating_sub(1).min(MOST)
 }
@@ -35,13 +34,11 @@ impl Default for DraftBudget {
 
 impl DraftBudget {
     /// The length of the next draft, at least 1.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.n.max(1)
     }
 
     /// Takes a new draft and returns the part to try.
-    #[must_use]
     pub fn propose(&mut self, mut guess: Vec<u32>) -> Vec<u32> {
         self.n_right = 0;
         self.untried = guess.first().copied().filter(|_| self.n == 0);
@@ -64,7 +61,6 @@ impl DraftBudget {
 }
 
 /// A draft of at most `n` tokens after `tokens` (prompt and answer so far); empty if there is none.
-#[must_use]
 pub fn guess(tokens: &[u32], grammar: Option<&Grammar>, n: usize) -> Vec<u32> {
     if n == 0 {
         return Vec::new();

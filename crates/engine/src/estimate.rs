@@ -46,7 +46,7 @@ impl Recent {
 
 impl Engine {
     /// The estimate of a translation: [`crate::llm::Llm::estimate`].
-    pub(super) fn estimate_of(&self, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+    pub(super) fn estimate_of(&self, texts: &MetricTexts<'_>) -> llm::Result<Estimate> {
         if let Some(estimator) = &self.loaded.estimator {
             return self.aligned(estimator, texts);
         }
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// The estimate of an alignment of source and translation.
-    fn aligned(&self, estimator: &Estimator, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+    fn aligned(&self, estimator: &Estimator, texts: &MetricTexts<'_>) -> llm::Result<Estimate> {
         let [translation, source] = [texts.translation, texts.source.unwrap_or_default()];
         let [translation, source] = [self.tokens(translation)?, self.tokens(source)?];
         if translation.ids.is_empty() || source.ids.is_empty() {
@@ -118,7 +118,7 @@ impl Engine {
         ids: Vec<u32>,
         depths: &[u32],
         usage: &mut Usage,
-    ) -> Result<Arc<Vec<Vec<f32>>>, llm::Error> {
+    ) -> llm::Result<Arc<Vec<Vec<f32>>>> {
         let slot = self.loaded.recent.slot(&ids);
         let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(states) = &*known {
@@ -131,25 +131,20 @@ impl Engine {
     }
 
     /// The hidden states of a text.
-    fn own_states(
-        &self,
-        ids: Vec<u32>,
-        depths: &[u32],
-        usage: &mut Usage,
-    ) -> Result<Vec<Vec<f32>>, llm::Error> {
+    fn own_states(&self, ids: Vec<u32>, depths: &[u32], usage: &mut Usage) -> llm::Result<Vec<Vec<f32>>> {
         usage.computed += ids.len();
         usage.distinct += ids.len();
         self.encode(ids, &depths.iter().map(|depth| *depth as usize).collect::<Vec<_>>())
     }
 
     /// The sequences of a translation and its source, and whether one was cut.
-    fn pair(&self, translation: &Tokens, source: &Tokens) -> Result<([Vec<u32>; 2], bool), llm::Error> {
+    fn pair(&self, translation: &Tokens, source: &Tokens) -> llm::Result<([Vec<u32>; 2], bool)> {
         let context = self.loaded.facts.context;
         Ok(Estimator::inputs(translation, source, self.delimiters()?, context))
     }
 
     /// The number of tokens that the texts of a recorded question take; `None` unless the model is a metric.
-    pub(super) fn metric_tokens(&self, chat: &Chat) -> Option<Result<usize, llm::Error>> {
+    pub(super) fn metric_tokens(&self, chat: &Chat) -> Option<llm::Result<usize>> {
         if !self.reads_texts() {
             return None;
         }
@@ -169,12 +164,7 @@ impl Engine {
         self.loaded.metric.is_some() || self.loaded.estimator.is_some()
     }
 
-    fn inputs(
-        &self,
-        metric: &Metric,
-        texts: &MetricTexts<'_>,
-        translation: &Tokens,
-    ) -> Result<Inputs, llm::Error> {
+    fn inputs(&self, metric: &Metric, texts: &MetricTexts<'_>, translation: &Tokens) -> llm::Result<Inputs> {
         let tokens = |text: Option<&str>| text.map(|text| self.tokens(text)).transpose();
         let (source, reference) = (tokens(texts.source)?, tokens(texts.reference)?);
         let texts = Texts { source: source.as_ref(), translation, reference: reference.as_ref() };
@@ -183,7 +173,7 @@ impl Engine {
         })
     }
 
-    fn delimiters(&self) -> Result<Delimiters, llm::Error> {
+    fn delimiters(&self) -> llm::Result<Delimiters> {
         let id = |name: &str| self.loaded.tokenizer.control_id(name);
         let Some((first, last)) = id("<s>").zip(id("</s>")) else {
             return Err(llm::Error::Engine("the metric's tokenizer lacks `<s>` or `</s>`".into()));
@@ -192,7 +182,7 @@ impl Engine {
     }
 
     /// The tokens of a text, in which the names of control tokens are plain text.
-    fn tokens(&self, text: &str) -> Result<Tokens, llm::Error> {
+    fn tokens(&self, text: &str) -> llm::Result<Tokens> {
         self.check_bytes(std::iter::once(text))?;
         let spans = self.loaded.tokenizer.encode_spans(text);
         let spans = spans.map_err(|error| llm::Error::Engine(error.to_string()))?;

@@ -24,7 +24,7 @@ pub struct Generate {
     expected: Expected,
     usage: Usage,
     /// The finish of the answer; `None` while it goes on.
-    end: Option<Result<Finish, llm::Error>>,
+    end: Option<llm::Result<Finish>>,
 }
 
 /// The part of the answer that is settled.
@@ -49,7 +49,6 @@ struct Expected {
 
 impl Generate {
     /// An empty answer to a prompt.
-    #[must_use]
     pub fn new(
         grammar: Option<Grammar>,
         sampling: Sampling,
@@ -73,26 +72,22 @@ impl Generate {
     }
 
     /// The answer's ids from the one at `first` on: settled, forced and guessed ones.
-    #[must_use]
     pub fn ids(&self, first: usize) -> Vec<u32> {
         let settled = &self.answer.context[self.answer.n_prompt + first..];
         settled.iter().chain(&self.expected.ids).copied().collect()
     }
 
     /// Tokens that are settled.
-    #[must_use]
     pub fn n_settled(&self) -> usize {
         self.answer.tokens.len()
     }
 
     /// Returns true if it has a form to follow.
-    #[must_use]
     pub fn has_form(&self) -> bool {
         self.grammar.is_some()
     }
 
     /// Returns true if it has ended.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.end.is_some()
     }
@@ -136,7 +131,7 @@ impl Generate {
     }
 
     /// Takes one row. Returns false if the following row was drafted on a rejected token.
-    fn take_row(&mut self, sampled: SampledToken) -> Result<bool, llm::Error> {
+    fn take_row(&mut self, sampled: SampledToken) -> llm::Result<bool> {
         let expected = self.expected.ids.pop_front();
         if self.expected.n_forced > 0 {
             self.expected.n_forced -= 1;
@@ -167,7 +162,7 @@ impl Generate {
 
     /// Puts the tokens that the form forces before all other expected ones. Returns false if other tokens
     /// were guessed.
-    fn force(&mut self) -> Result<bool, llm::Error> {
+    fn force(&mut self) -> llm::Result<bool> {
         let left = self.sampling.max_tokens.saturating_sub(self.n_settled());
         let Some(grammar) = &mut self.grammar else { return Ok(true) };
         let forced = grammar.fast_forward(left)?;
@@ -211,7 +206,7 @@ impl Generate {
     ///
     /// # Errors
     /// The error that ended the answer.
-    pub(super) fn reply(self) -> Result<Reply, llm::Error> {
+    pub(super) fn reply(self) -> llm::Result<Reply> {
         let Settled { tokens, bytes, .. } = self.answer;
         Ok(Reply {
             text: String::from_utf8_lossy(&bytes).into_owned(),

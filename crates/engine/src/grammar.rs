@@ -9,7 +9,7 @@ use llguidance::api::TopLevelGrammar;
 use llguidance::{Matcher, ParserFactory};
 use toktrie::TokEnv;
 
-use crate::llm::{Error, ResponseFormat};
+use crate::llm::{Error, ResponseFormat, Result};
 use crate::tokenizer::Tokenizer;
 
 mod environment;
@@ -37,7 +37,7 @@ impl Vocabulary {
     ///
     /// # Errors
     /// [`Error::Engine`] when llguidance rejects the vocabulary or it has no stop token.
-    pub fn new(tokenizer: &Arc<Tokenizer>, n_logits: usize) -> Result<Self, Error> {
+    pub fn new(tokenizer: &Arc<Tokenizer>, n_logits: usize) -> Result<Self> {
         let environment = environment::environment(Arc::clone(tokenizer))?;
         let mut factory =
             ParserFactory::new_simple(&environment).map_err(|e| Error::Engine(e.to_string()))?;
@@ -51,7 +51,6 @@ impl Vocabulary {
     }
 
     /// The length of a row of logits: the number of tokens that a probability is spread over.
-    #[must_use]
     pub fn n_logits(&self) -> usize {
         self.n_logits
     }
@@ -60,7 +59,7 @@ impl Vocabulary {
     ///
     /// # Errors
     /// [`Error::Form`] names the part of the form that is invalid or not supported.
-    pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<Grammar>, Error> {
+    pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<Grammar>> {
         let Some(Compiled { grammar, texts, .. }) = compile(form)? else { return Ok(None) };
         let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(first_line(&e)))?;
         Ok(Some(Grammar {
@@ -79,7 +78,7 @@ impl Vocabulary {
 ///
 /// # Errors
 /// [`Error::Form`] names the part of the form that is invalid or not supported.
-pub fn shortest(form: &ResponseFormat) -> Result<Option<String>, Error> {
+pub fn shortest(form: &ResponseFormat) -> Result<Option<String>> {
     let bytes = compile(form)?.and_then(|compiled| compiled.shortest);
     Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
 }
@@ -93,7 +92,7 @@ struct Compiled {
 }
 
 /// Reads a form; `None` for free text.
-fn compile(form: &ResponseFormat) -> Result<Option<Compiled>, Error> {
+fn compile(form: &ResponseFormat) -> Result<Option<Compiled>> {
     let of_pattern = |pattern: Pattern| Compiled {
         grammar: TopLevelGrammar::from_lark(lark::whole(&pattern)),
         shortest: pattern.shortest(),
@@ -115,7 +114,7 @@ fn compile(form: &ResponseFormat) -> Result<Option<Compiled>, Error> {
     }))
 }
 
-fn json(schema: &serde_json::Value, texts: &BTreeMap<String, String>) -> Result<Compiled, Error> {
+fn json(schema: &serde_json::Value, texts: &BTreeMap<String, String>) -> Result<Compiled> {
     match schema::shape(schema, texts) {
         Ok(shape) => Ok(Compiled {
             grammar: TopLevelGrammar::from_lark(lark::json(&shape)),
@@ -130,7 +129,7 @@ fn json(schema: &serde_json::Value, texts: &BTreeMap<String, String>) -> Result<
 }
 
 /// A schema beyond the compiler in `schema`, compiled by llguidance: no spans.
-fn general_json(schema: &serde_json::Value, beyond: &str) -> Result<TopLevelGrammar, Error> {
+fn general_json(schema: &serde_json::Value, beyond: &str) -> Result<TopLevelGrammar> {
     if mentions(schema, "substringOf") {
         return Err(Error::Form(format!("`substringOf` cannot be combined with {beyond} in one schema")));
     }
@@ -174,7 +173,7 @@ impl Grammar {
     ///
     /// # Errors
     /// [`Error::Engine`] when llguidance exceeds its limits on work for one token.
-    pub fn mask(&mut self) -> Result<&[u32], Error> {
+    pub fn mask(&mut self) -> Result<&[u32]> {
         let allowed = self.matcher.compute_mask_or_eos().map_err(|e| failed(&e))?;
         let words = allowed.as_slice();
         let n = words.len().min(self.mask.len());
@@ -186,7 +185,7 @@ impl Grammar {
     ///
     /// # Errors
     /// [`Error::Engine`] for a token that the form does not allow.
-    pub fn advance(&mut self, token: u32) -> Result<(), Error> {
+    pub fn advance(&mut self, token: u32) -> Result<()> {
         self.matcher.consume_token(token).map_err(|e| failed(&e))?;
         self.starts.push(self.answer.len());
         if !self.tokenizer.stops().contains(&token) {
@@ -199,7 +198,7 @@ impl Grammar {
     ///
     /// # Errors
     /// [`Error::Engine`] when there are fewer.
-    pub fn rollback(&mut self, n: usize) -> Result<(), Error> {
+    pub fn rollback(&mut self, n: usize) -> Result<()> {
         if n == 0 {
             return Ok(());
         }
@@ -211,19 +210,16 @@ impl Grammar {
     }
 
     /// The number of tokens of the answer so far.
-    #[must_use]
     pub fn n_tokens(&self) -> usize {
         self.starts.len()
     }
 
     /// Returns true if this token ends the model's turn.
-    #[must_use]
     pub fn stops_at(&self, token: u32) -> bool {
         self.tokenizer.stops().contains(&token)
     }
 
     /// Returns true if the answer is complete and nothing may follow.
-    #[must_use]
     pub fn must_stop(&self) -> bool {
         self.matcher.is_stopped() && !self.matcher.is_error()
     }
@@ -239,7 +235,7 @@ impl Grammar {
     ///
     /// # Errors
     /// Those of [`Grammar::advance`].
-    pub fn fast_forward(&mut self, budget: usize) -> Result<Vec<u32>, Error> {
+    pub fn fast_forward(&mut self, budget: usize) -> Result<Vec<u32>> {
         let mut forced = if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() };
         if forced.len() > budget {
             forced.clear();
@@ -252,7 +248,6 @@ impl Grammar {
 
     /// At most `n` tokens of the text that the answer seems to be copying a span from, after the copied part.
     /// A guess; the form may allow other tokens.
-    #[must_use]
     pub fn copied(&self, n: usize) -> Vec<u32> {
         let Some(content) = open_string(&self.answer) else { return Vec::new() };
         let Some(tail) = self.texts.iter().find_map(|text| text.following(content)) else {

@@ -125,14 +125,12 @@ pub const MAX_CONTEXT: usize = 32_768;
 
 impl Options {
     /// The options that suit a device: a GPU needs more rows and longer steps to be busy.
-    #[must_use]
     pub fn on(device: Device) -> Self {
         let default = if device.is_cpu() { Self::default() } else { Self::for_gpu() };
         Self { device, ..default }
     }
 
     /// The options for a GPU without a device, to compute memory needs.
-    #[must_use]
     pub fn for_gpu() -> Self {
         Self { n_rows: 256, step_tokens: 8192, ..Self::default() }
     }
@@ -164,6 +162,9 @@ impl Default for Options {
         }
     }
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Errors of opening an engine.
 #[derive(Debug, thiserror::Error)]
@@ -246,7 +247,7 @@ impl Engine {
     ///
     /// # Errors
     /// Files that are missing or broken, a tokenizer that cannot be read, too little memory for the cache.
-    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
         let mut weights = Weights::open(path)?;
         if let Some(estimator) = &options.estimator {
             estimator.check(&path.display().to_string(), weights.config())?;
@@ -260,7 +261,7 @@ impl Engine {
     ///
     /// # Errors
     /// Too little memory for weights or cache.
-    pub fn over(weights: &Weights, tokenizer: Tokenizer, options: &Options) -> Result<Self, Error> {
+    pub fn over(weights: &Weights, tokenizer: Tokenizer, options: &Options) -> Result<Self> {
         open::over(weights, tokenizer, None, options)
     }
 
@@ -286,12 +287,10 @@ impl Engine {
         Self { stop: Some(stop.clone()), ..self.clone() }
     }
 
-    #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.loaded.facts
     }
 
-    #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.loaded.tokenizer
     }
@@ -300,7 +299,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`llm::Error::Form`] when it cannot be compiled.
-    pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<grammar::Grammar>, llm::Error> {
+    pub fn grammar(&self, form: &ResponseFormat) -> llm::Result<Option<grammar::Grammar>> {
         self.vocabulary()?.grammar(form)
     }
 
@@ -309,13 +308,13 @@ impl Engine {
     /// # Errors
     /// [`llm::Error::Template`] when the chat template raises an error; [`llm::Error::TooManyBytes`] for a
     /// chat that no context holds; [`llm::Error::Interrupted`].
-    pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
+    pub fn prompt_ids(&self, chat: &Chat) -> llm::Result<Vec<u32>> {
         self.check_bytes(chat.texts())?;
         chat::encode(chat, self.loaded.template.as_ref(), &self.loaded.tokenizer)
     }
 
     /// Checks, before texts are tokenized, that they can fit the context and are not cancelled.
-    fn check_bytes<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<(), llm::Error> {
+    fn check_bytes<'a>(&self, texts: impl Iterator<Item = &'a str>) -> llm::Result<()> {
         self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
         let context = self.loaded.facts.context;
         let most = self.loaded.tokenizer.most_bytes(context);
@@ -324,7 +323,7 @@ impl Engine {
     }
 
     /// The ids of a text, in which the names of control tokens are plain text.
-    fn data(&self, text: &str) -> Result<Vec<u32>, llm::Error> {
+    fn data(&self, text: &str) -> llm::Result<Vec<u32>> {
         self.check_bytes(std::iter::once(text))?;
         self.loaded.tokenizer.encode_continuation(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
@@ -336,7 +335,7 @@ impl Engine {
     }
 
     /// Checks that prompt and answer fit the context.
-    fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
+    fn check_length(&self, prompt: usize, answer: usize) -> llm::Result<()> {
         let context = self.loaded.facts.context;
         if prompt == 0 {
             return Err(llm::Error::Prompt("the prompt is empty".into()));
@@ -349,7 +348,7 @@ impl Engine {
 
     /// Requests the scores of one chain of a tree of texts. The chain is part of the prompt, so that other
     /// chains share its blocks as soon as they are computed.
-    fn score_chain(&self, prompt: &[u32], chain: Chain) -> Result<Pending, llm::Error> {
+    fn score_chain(&self, prompt: &[u32], chain: Chain) -> llm::Result<Pending> {
         let Chain { tokens, first, rows } = chain;
         let tokens = [prompt, &tokens].concat();
         let logits_from = prompt.len() + first - 1;
@@ -363,7 +362,7 @@ impl Engine {
     }
 
     /// Sends a request to a worker.
-    fn send(&self, mut request: Request, task: Task) -> Result<Pending, llm::Error> {
+    fn send(&self, mut request: Request, task: Task) -> llm::Result<Pending> {
         self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
         request.rank = self.rank;
         let (sender, receiver) = sync_channel(1);
@@ -381,7 +380,7 @@ impl Engine {
 }
 
 impl Llm for Engine {
-    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> llm::Result<Reply> {
         self.check_answers()?;
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
@@ -425,7 +424,7 @@ impl Llm for Engine {
 
     /// Texts share their common prefixes, and all continuations of a prefix share its row of logits: the tree
     /// of the numbers from 0 to 100 takes eleven rows.
-    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> llm::Result<Vec<Scored>> {
         self.check_answers()?;
         let prompt = self.prompt_ids(chat)?;
         let texts: Vec<Vec<u32>> =
@@ -437,7 +436,7 @@ impl Llm for Engine {
         let waiting: Vec<Pending> =
             chains.into_iter().map(|chain| self.score_chain(&prompt, chain)).collect::<Result<_, _>>()?;
         let replies: Vec<Reply> =
-            waiting.iter().map(|pending| Ok(pending.wait()?.reply)).collect::<Result<_, llm::Error>>()?;
+            waiting.iter().map(|pending| Ok(pending.wait()?.reply)).collect::<llm::Result<_>>()?;
         let mut usage = branches::together(&replies);
         let token = |place: &Place| replies[place.chain].tokens[place.at].clone();
         let scored = |(text, places): (&String, Vec<Place>)| {
@@ -449,21 +448,21 @@ impl Llm for Engine {
         Ok(continuations.iter().zip(places).map(scored).collect())
     }
 
-    fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, llm::Error> {
+    fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> llm::Result<Scored> {
         let states = self.states(chat, text, &probe.depths)?;
         let reading = Some(states.apply(probe));
         Ok(Scored { text: text.to_owned(), reading, usage: states.usage, ..Scored::default() })
     }
 
-    fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
+    fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> llm::Result<States> {
         self.states_of(chat, text, depths)
     }
 
-    fn score(&self, chat: &Chat) -> Result<Scored, llm::Error> {
+    fn score(&self, chat: &Chat) -> llm::Result<Scored> {
         self.head_outputs(chat)
     }
 
-    fn estimate(&self, texts: &MetricTexts<'_>) -> Result<Estimate, llm::Error> {
+    fn estimate(&self, texts: &MetricTexts<'_>) -> llm::Result<Estimate> {
         self.estimate_of(texts)
     }
 
@@ -477,18 +476,18 @@ impl Llm for Engine {
 }
 
 impl Counter for Engine {
-    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
+    fn count(&self, chat: &Chat) -> llm::Result<usize> {
         self.metric_tokens(chat).unwrap_or_else(|| Ok(self.prompt_ids(chat)?.len()))
     }
 
-    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
+    fn prompt_ids(&self, chat: &Chat) -> llm::Result<Option<Vec<u32>>> {
         if self.reads_texts() {
             return Ok(None);
         }
         Self::prompt_ids(self, chat).map(Some)
     }
 
-    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>, llm::Error> {
+    fn shortest(&self, form: &ResponseFormat) -> llm::Result<Option<String>> {
         grammar::shortest(form)
     }
 }

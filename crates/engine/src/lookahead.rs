@@ -29,7 +29,7 @@ pub(super) fn requests(
     expected: &[u32],
     place: &Place,
     n_rows: usize,
-) -> Result<Vec<SampleRequest>, llm::Error> {
+) -> llm::Result<Vec<SampleRequest>> {
     let (forced, guessed) = expected.split_at(place.n_forced.min(expected.len()));
     let mut requests: Vec<SampleRequest> =
         forced.iter().take(n_rows).map(|&id| SampleRequest::Weigh(id)).collect();

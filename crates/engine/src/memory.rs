@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Error, MAX_CONTEXT, Options};
+use super::{Error, MAX_CONTEXT, Options, Result};
 use crate::files;
 use crate::model::{BLOCK, KvType, StepLimits, Weights};
 use crate::{cuda, device::Device};
@@ -35,7 +35,7 @@ fn kib_of(file: &str, name: &str) -> Option<usize> {
 ///
 /// # Errors
 /// [`Error::Limit`].
-pub fn check_limit(bytes: usize) -> Result<(), Error> {
+pub fn check_limit(bytes: usize) -> Result<()> {
     /// Threads' stacks, activations, and the reserve of the system's allocator.
     const SPARE: usize = 128 << 20;
     let needed = bytes.saturating_add(SPARE);
@@ -50,7 +50,7 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::TooMuchCache`].
-pub fn check_free(kv_bytes: usize, loaded_bytes: usize, available: Option<usize>) -> Result<(), Error> {
+pub fn check_free(kv_bytes: usize, loaded_bytes: usize, available: Option<usize>) -> Result<()> {
     let free = available.map(|free| free.saturating_sub(loaded_bytes));
     match free.filter(|free| *free < kv_bytes) {
         Some(free) => Err(Error::TooMuchCache { asked: size(kv_bytes), free: in_words(free) }),
@@ -62,7 +62,7 @@ pub fn check_free(kv_bytes: usize, loaded_bytes: usize, available: Option<usize>
 ///
 /// # Errors
 /// [`Error::TooMuchWeight`], with the number of weights that would fit.
-pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<usize>) -> Result<(), Error> {
+pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<usize>) -> Result<()> {
     /// Bits of a weight in a GGUF file in `Q4_K_M`, in thousandths.
     const BITS: usize = 4850;
     let Some(free) = available.filter(|free| *free < loaded_bytes) else { return Ok(()) };
@@ -109,7 +109,6 @@ pub struct Need {
 
 impl Need {
     /// The need of a model under some options, whatever their device and cache size.
-    #[must_use]
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
         let of_position = |cached: usize| cached * KvType::Bf16.bytes() * context.next_multiple_of(BLOCK);
@@ -140,20 +139,18 @@ impl Need {
     ///
     /// # Errors
     /// A model that is not supported, or not on GPUs.
-    pub fn of(path: &Path, options: &Options) -> Result<Self, Error> {
+    pub fn of(path: &Path, options: &Options) -> Result<Self> {
         let weights = Weights::open(path)?;
         weights.check_gpu()?;
         Ok(Self::new(weights.config().into(), weights.n_bytes(), options))
     }
 
-    #[must_use]
     pub fn total(&self) -> usize {
         self.weights + self.cache + self.states + self.steps
     }
 
     /// The longest context that fits into so much memory, at most the model's own; `None` if not even one
     /// block fits.
-    #[must_use]
     pub fn context_in(&self, memory: usize) -> Option<usize> {
         let left = memory.checked_sub(self.weights + self.states + self.steps)?;
         let blocks = left / (self.cache / self.context.div_ceil(BLOCK).max(1)).max(1);
@@ -162,7 +159,6 @@ impl Need {
 }
 
 /// The first GPU's name and its free memory, in bytes; `None` without a GPU.
-#[must_use]
 pub fn free_on_gpu() -> Option<(String, usize)> {
     let Device::Cuda(gpu) = Device::named("cuda").ok()?.pop()? else { return None };
     let (free, _) = gpu.memory().ok()?;

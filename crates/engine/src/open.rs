@@ -17,7 +17,7 @@ use crate::{
 };
 
 use super::{
-    Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
+    Engine, Error, Facts, Loaded, MAX_CONTEXT, Options, Result,
     chat::{self, ChatTemplate},
     estimate::Recent,
     grammar::Vocabulary,
@@ -30,7 +30,7 @@ use super::{
 };
 
 /// Loads everything and starts the engine's thread.
-pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engine, Error> {
+pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engine> {
     if !options.hashed.is_empty() {
         weights.check(&options.hashed)?;
     }
@@ -46,7 +46,7 @@ pub fn over(
     tokenizer: Tokenizer,
     source: Option<&str>,
     options: &Options,
-) -> Result<Engine, Error> {
+) -> Result<Engine> {
     let config = weights.config();
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     let is_encoder = config.encoder.is_some();
@@ -68,7 +68,7 @@ pub fn over(
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
     let models = devices.map(|device| ready(device, weights, &adapters, context, options));
-    let models: Vec<Ready> = models.collect::<Result<_, Error>>()?;
+    let models: Vec<Ready> = models.collect::<Result<_>>()?;
     let kv_bytes = models.iter().map(|ready| ready.kv_bytes).sum();
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source, chat_options, stops };
@@ -117,7 +117,7 @@ fn of_encoder(options: &Options, context: usize) -> Options {
 }
 
 /// Reads an adapter and checks it against the model before weights are read.
-fn adapter(dir: &Path, config: &Config) -> Result<Adapter, Error> {
+fn adapter(dir: &Path, config: &Config) -> Result<Adapter> {
     let adapter = Adapter::read(dir)?;
     match adapter.check(config) {
         Ok(()) => Ok(adapter),
@@ -132,7 +132,7 @@ fn ready(
     adapters: &[Adapter],
     context: usize,
     options: &Options,
-) -> Result<Ready, Error> {
+) -> Result<Ready> {
     let config = weights.config();
     let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
     let gpus = device.gpus();
@@ -252,7 +252,7 @@ fn largest_step(
     shares: Shares,
     free: usize,
     options: &Options,
-) -> Result<(usize, StepLimits), Error> {
+) -> Result<(usize, StepLimits)> {
     let (config, Shares { n_cards, block_bytes, context, .. }) = (model.config(), shares);
     let kv_bytes = options.kv_bytes.map(|bytes| bytes / n_cards);
     let cache = kv_bytes.unwrap_or_else(|| shares.least());
@@ -284,7 +284,7 @@ fn largest_step(
 
 /// Reserves the cache. A cache sized by the free memory shrinks where another program takes memory at the
 /// same time.
-fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<Room, Error> {
+fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<Room> {
     let kv_bytes = options.kv_bytes.map(|bytes| bytes / shares.n_cards);
     let mut kv_bytes = kv_bytes.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
     let mut fits = room(shares, kv_bytes, options)?;
@@ -305,7 +305,7 @@ fn loaded(
     weights: &Weights,
     adapters: &[Adapter],
     options: &Options,
-) -> Result<Box<dyn Model>, Error> {
+) -> Result<Box<dyn Model>> {
     let mut model = device.load(weights, options.compute)?;
     for adapter in adapters {
         model.adapt(adapter)?;
@@ -315,7 +315,7 @@ fn loaded(
 
 /// The capacity of a cache of so many bytes on each card; at least one sequence of the full context must fit.
 /// Recurrent states get half of it at most: two for each sequence in flight would all be of use.
-fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room, Error> {
+fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room> {
     let Shares { n_cards, block_bytes, state_bytes, context } = shares;
     let need = context.div_ceil(BLOCK);
     let slots = |bytes: usize| bytes.checked_div(state_bytes);

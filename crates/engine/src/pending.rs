@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// A request whose reply is pending. Dropping it cancels the request.
 pub struct Pending {
-    pub receiver: Receiver<Result<Outcome, llm::Error>>,
+    pub receiver: Receiver<llm::Result<Outcome>>,
     pub stop: Option<CancellationToken>,
     /// The steps of the worker that has the request.
     pub watch: Arc<StepWatch>,
@@ -31,7 +31,7 @@ impl Pending {
     ///
     /// # Errors
     /// The worker's error; [`llm::Error::Interrupted`] and [`llm::Error::Stopped`] when no reply will come.
-    pub fn wait(&self) -> Result<Outcome, llm::Error> {
+    pub fn wait(&self) -> llm::Result<Outcome> {
         loop {
             match self.receiver.recv_timeout(POLL) {
                 Ok(outcome) => return outcome,

@@ -60,7 +60,6 @@ pub struct Match {
 
 impl Match {
     /// Tokens matched.
-    #[must_use]
     pub fn n_tokens(&self) -> usize {
         self.path.len() * BLOCK + self.tail.map_or(0, |tail| tail.1)
     }
@@ -104,7 +103,6 @@ struct Node {
 
 impl Radix {
     /// An empty tree over `n_blocks` free blocks.
-    #[must_use]
     pub fn new(n_blocks: usize) -> Self {
         let root = Node { live: true, ..Node::default() };
         let free = (0..n_blocks as u32).rev().collect();
@@ -122,7 +120,6 @@ impl Radix {
     }
 
     /// The longest known start of `tokens` in a variant, at most `limit` tokens of it.
-    #[must_use]
     pub fn match_prefix(&self, variant: Variant, tokens: &[u32], limit: usize) -> Match {
         let tokens = &tokens[..tokens.len().min(limit)];
         let mut found = Match::default();
@@ -217,7 +214,6 @@ impl Radix {
     }
 
     /// Number of free blocks and of those that eviction could free.
-    #[must_use]
     pub fn n_available(&self) -> usize {
         self.free.len() + self.n_nodes - self.n_locked
     }
@@ -251,13 +247,11 @@ impl Radix {
     }
 
     /// Returns true if a node that the caller has locked has no other lock.
-    #[must_use]
     pub fn is_own(&self, id: NodeId) -> bool {
         self.nodes[id as usize].n_locks == 1
     }
 
     /// Returns true if all tokens of a node have their keys and values in the block.
-    #[must_use]
     pub fn is_ready(&self, id: NodeId) -> bool {
         let node = &self.nodes[id as usize];
         node.n_ready == node.tokens.len()
@@ -318,24 +312,20 @@ impl Radix {
         node.n_ready = node.n_ready.max(n_tokens.min(node.tokens.len()));
     }
 
-    #[must_use]
     pub fn n_ready(&self, id: NodeId) -> usize {
         self.nodes[id as usize].n_ready
     }
 
     /// Tokens of a node.
-    #[must_use]
     pub fn n_tokens(&self, id: NodeId) -> usize {
         self.nodes[id as usize].tokens.len()
     }
 
-    #[must_use]
     pub fn block(&self, id: NodeId) -> u32 {
         self.nodes[id as usize].block
     }
 
     /// Number of free blocks.
-    #[must_use]
     pub fn n_free(&self) -> usize {
         self.free.len()
     }

@@ -14,7 +14,7 @@ use super::{
 
 impl Engine {
     /// Rejects a question to a model without an output matrix.
-    pub(super) fn check_answers(&self) -> Result<(), llm::Error> {
+    pub(super) fn check_answers(&self) -> llm::Result<()> {
         let reason =
             "the model has a score head and generates no text; hint: `tribunal ask` prints its scores";
         if self.loaded.head.is_some() {
@@ -24,7 +24,7 @@ impl Engine {
     }
 
     /// The vocabulary of answers.
-    pub(super) fn vocabulary(&self) -> Result<&Vocabulary, llm::Error> {
+    pub(super) fn vocabulary(&self) -> llm::Result<&Vocabulary> {
         let reason = "the model is an encoder and generates no text; hint: use a language model";
         self.loaded.vocabulary.as_ref().ok_or_else(|| llm::Error::Engine(reason.into()))
     }
@@ -38,7 +38,7 @@ impl Engine {
     /// # Errors
     /// A model that is not an encoder, a depth that it lacks, and [`llm::Error::TooLong`] for a text of more
     /// tokens than it has positions.
-    pub fn encode(&self, ids: Vec<u32>, depths: &[usize]) -> Result<Vec<Vec<f32>>, llm::Error> {
+    pub fn encode(&self, ids: Vec<u32>, depths: &[usize]) -> llm::Result<Vec<Vec<f32>>> {
         let Facts { n_layers, encoder, sizes, .. } = &self.loaded.facts;
         let failed = |reason: String| Err(llm::Error::Engine(reason));
         let Some(encoder) = encoder else {
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// The hidden states of a text after a chat: [`crate::llm::Llm::states`].
-    pub(super) fn states_of(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
+    pub(super) fn states_of(&self, chat: &Chat, text: &str, depths: &[usize]) -> llm::Result<States> {
         self.check_answers()?;
         let prompt = self.prompt_ids(chat)?;
         let (n_prompt, ids) = (prompt.len(), self.data(text)?);
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// The outputs of the score head after a chat: [`crate::llm::Llm::score`].
-    pub(super) fn head_outputs(&self, chat: &Chat) -> Result<Scored, llm::Error> {
+    pub(super) fn head_outputs(&self, chat: &Chat) -> llm::Result<Scored> {
         let (Some(head), Some(ScoreHead { padding, .. })) = (&self.loaded.head, self.loaded.facts.score_head)
         else {
             let reason = "the model has no score head; hint: use a method that asks a language model";
@@ -119,7 +119,7 @@ impl Engine {
         first: usize,
         depths: Vec<u32>,
         variant: Variant,
-    ) -> Result<Outcome, llm::Error> {
+    ) -> llm::Result<Outcome> {
         let task = Task::HiddenStates(HiddenStates::new(tokens.len() - first, depths));
         let request = Request { states_from: first, ..Request::new(tokens, variant) };
         let outcome = self.send(request, task)?.wait()?;

@@ -44,7 +44,6 @@ const HASH: usize = 32;
 
 impl PrefixFiles {
     /// Files for an engine with this signature on these CPU kernels.
-    #[must_use]
     pub fn new(saved: &SavedPrefixes, signature: &str, kernels: &str) -> Self {
         // Another build may compute other bits, or lay blocks out in another way.
         let engine = [env!("ENGINE_SOURCES"), &saved.model, signature, kernels].join("\n");
@@ -64,7 +63,6 @@ impl PrefixFiles {
 
     /// The reason why prefixes, or some of them, are not read: a file's hash does not identify its writer, so
     /// only files that the user alone can have written are read.
-    #[must_use]
     pub fn remark(&self) -> Option<String> {
         let Err(error) = files::check_private(&self.folder) else {
             let files = files_in(&self.folder).unwrap_or_default();
@@ -123,12 +121,10 @@ pub struct Saving {
 }
 
 impl Saving {
-    #[must_use]
     pub fn new(files: PrefixFiles, block_bytes: usize, state_bytes: usize) -> Self {
         Self { files, block_bytes, state_bytes, missing: Vec::new(), writing: Vec::new() }
     }
 
-    #[must_use]
     pub fn block_bytes(&self) -> usize {
         self.block_bytes
     }

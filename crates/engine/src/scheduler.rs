@@ -98,13 +98,11 @@ pub struct Chunk {
 
 impl Chunk {
     /// Number of tokens with logits.
-    #[must_use]
     pub fn n_logits(&self) -> usize {
         self.tokens.len() - self.logits_from
     }
 
     /// Number of tokens with hidden states.
-    #[must_use]
     pub fn n_states(&self) -> usize {
         self.tokens.len() - self.states_from
     }
@@ -112,7 +110,6 @@ impl Chunk {
 
 impl Scheduler {
     /// A scheduler over `n_blocks` blocks of cache.
-    #[must_use]
     pub fn new(limits: Limits, n_blocks: usize) -> Self {
         Self {
             limits,
@@ -139,7 +136,6 @@ impl Scheduler {
         self.waiting.push_back(Waiting { request, hinted });
     }
 
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }
@@ -348,7 +344,6 @@ impl Scheduler {
     ///
     /// # Panics
     /// When it has ended.
-    #[must_use]
     pub fn n_settled(&self, id: SeqId) -> usize {
         self.running[self.place(id).expect("a running row")].n_settled
     }

@@ -26,26 +26,22 @@ pub struct Score {
 
 impl Score {
     /// A task with no row scored. No row is empty.
-    #[must_use]
     pub fn new(rows: Vec<Vec<u32>>, tokenizer: Arc<Tokenizer>) -> Self {
         Self { rows, n_done: 0, tokens: Vec::new(), tokenizer, failed: None }
     }
 
     /// Returns true if all rows are scored.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.n_done == self.rows.len()
     }
 
     /// The first token of each remaining row; the other tokens are in [`Score::rows_of_several`].
-    #[must_use]
     pub fn requests(&self) -> Vec<SampleRequest> {
         let first = |ids: &Vec<u32>| ids.first().map(|&id| SampleRequest::Weigh(id));
         self.rows[self.n_done..].iter().filter_map(first).collect()
     }
 
     /// The rows among the next `n_rows` after which several tokens are scored, each with its tokens.
-    #[must_use]
     pub fn rows_of_several(&self, n_rows: usize) -> Vec<(usize, Vec<u32>)> {
         let rows = self.rows[self.n_done..].iter().take(n_rows).enumerate();
         rows.filter(|(_, ids)| ids.len() > 1).map(|(row, ids)| (row, ids.clone())).collect()
@@ -55,7 +51,7 @@ impl Score {
     pub fn take(
         &mut self,
         sampled: &[Option<SampledToken>],
-        logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
+        logprobs: impl Fn(usize, &[u32]) -> llm::Result<Vec<f64>>,
     ) {
         let rows = self.rows[self.n_done..].iter().zip(sampled).enumerate();
         for (row, (ids, sampled)) in rows {
@@ -79,7 +75,7 @@ impl Score {
     ///
     /// # Errors
     /// The error of the first row that could not be scored.
-    pub(super) fn reply(self) -> Result<Reply, llm::Error> {
+    pub(super) fn reply(self) -> llm::Result<Reply> {
         match self.failed {
             Some(error) => Err(error),
             None => Ok(Reply { tokens: self.tokens, finish: Finish::Stop, ..Reply::default() }),
@@ -99,19 +95,16 @@ pub struct HiddenStates {
 
 impl HiddenStates {
     /// A task with no state captured.
-    #[must_use]
     pub fn new(n_tokens: usize, depths: Vec<u32>) -> Self {
         Self { n_tokens, n_done: 0, states: vec![Vec::new(); depths.len()], depths }
     }
 
     /// The numbers of layers after which states are captured.
-    #[must_use]
     pub fn depths(&self) -> &[u32] {
         &self.depths
     }
 
     /// Returns true if all tokens' states are captured.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.n_done == self.n_tokens
     }

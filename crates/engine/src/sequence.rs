@@ -67,32 +67,27 @@ pub struct Fork {
 
 impl Sequence {
     /// Tokens that are not computed yet.
-    #[must_use]
     pub fn n_pending(&self) -> usize {
         self.tokens.len() - self.n_done
     }
 
     /// Pending tokens before the first whose logits are computed.
-    #[must_use]
     pub fn n_before_logits(&self) -> usize {
         self.logits_from.saturating_sub(self.n_done)
     }
 
     /// Pending tokens before the next snapshot of its recurrent state.
-    #[must_use]
     pub fn n_before_snapshot(&self) -> usize {
         let next = self.state.as_ref().and_then(|state| state.to_take.first());
         next.map_or(usize::MAX, |(n_tokens, _)| n_tokens - self.n_done)
     }
 
     /// Returns true if the whole prompt is computed, so that each pending token is one of the answer.
-    #[must_use]
     pub fn is_answering(&self) -> bool {
         self.n_done >= self.n_prompt
     }
 
     /// The known tokens of one block.
-    #[must_use]
     pub fn block_tokens(&self, block_idx: usize) -> &[u32] {
         let end = self.tokens.len().min((block_idx + 1) * BLOCK);
         &self.tokens[block_idx * BLOCK..end]
@@ -120,7 +115,6 @@ pub struct Request {
 
 impl Request {
     /// A prompt alone: no logits, no states, no answer.
-    #[must_use]
     pub fn new(tokens: Vec<u32>, variant: Variant) -> Self {
         let n_prompt = tokens.len();
         let (logits_from, states_from) = (usize::MAX, usize::MAX);
@@ -128,7 +122,6 @@ impl Request {
     }
 
     /// Blocks that the whole sequence may come to need.
-    #[must_use]
     pub fn n_blocks(&self) -> usize {
         (self.tokens.len() + self.n_more).div_ceil(BLOCK)
     }

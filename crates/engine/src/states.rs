@@ -40,7 +40,6 @@ struct Snapshot {
 
 impl States {
     /// `n_slots` free slots, at least two.
-    #[must_use]
     pub fn new(n_slots: usize) -> Self {
         let free = (0..n_slots as u32).rev().collect();
         Self { n_slots, free, n_running: 0, snapshots: BTreeMap::new(), last_id: 0, clock: 0 }
@@ -48,7 +47,6 @@ impl States {
 
     /// Number of sequences that may run at a time: a quarter of the slots, one at least, is left to
     /// snapshots.
-    #[must_use]
     pub fn max_running(&self) -> usize {
         (self.n_slots - (self.n_slots / 4).max(1)).max(1)
     }
@@ -85,7 +83,6 @@ impl States {
 
     /// The longest snapshot, planned ones among them, that `tokens` begin with, at most `limit` tokens of
     /// them; and its number of tokens.
-    #[must_use]
     pub fn longest(&self, variant: Variant, tokens: &[u32], limit: usize) -> Option<(SnapshotId, usize)> {
         let tokens = &tokens[..tokens.len().min(limit)];
         let is_prefix = |one: &Snapshot| one.variant == variant && tokens.starts_with(&one.prefix);
@@ -148,13 +145,11 @@ impl States {
     }
 
     /// Returns true if a sequence waits for a snapshot.
-    #[must_use]
     pub fn is_locked(&self, id: SnapshotId) -> bool {
         self.snapshots.get(&id).is_some_and(|snapshot| snapshot.n_locks > 0)
     }
 
     /// Returns true if a snapshot's state has been copied.
-    #[must_use]
     pub fn is_ready(&self, id: SnapshotId) -> bool {
         self.snapshots.get(&id).is_some_and(|snapshot| snapshot.is_ready)
     }
@@ -177,7 +172,6 @@ impl States {
     ///
     /// # Panics
     /// There is no such snapshot.
-    #[must_use]
     pub fn slot(&self, id: SnapshotId) -> u32 {
         self.snapshots.get(&id).expect("a snapshot that is locked or planned").slot
     }

@@ -7,13 +7,11 @@ use tribunal_core::random;
 pub struct Stream(u64);
 
 impl Stream {
-    #[must_use]
     pub fn new(seed: u64, prompt: &[u32]) -> Self {
         Self(prompt.iter().fold(random::mix(seed), |state, &id| random::mix(state ^ u64::from(id))))
     }
 
     /// A uniform number in 0..1 for the token at `index`, the same at every call.
-    #[must_use]
     pub fn uniform(self, index: usize) -> f64 {
         let bits = random::at(self.0, index as u64 + 1);
         (bits >> 11) as f64 / (1_u64 << 53) as f64

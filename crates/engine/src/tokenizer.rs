@@ -26,6 +26,9 @@ use budget::Budget;
 
 pub use {gguf::GgufVocab, json::Files};
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of building a tokenizer or encoding a text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -68,7 +71,7 @@ struct Parts {
 
 impl Parts {
     /// A Unigram vocabulary with the control tokens of XLM-R.
-    fn of_unigram(vocabulary: Unigram) -> Result<Self, Error> {
+    fn of_unigram(vocabulary: Unigram) -> Result<Self> {
         let pipeline =
             unigram::pipeline(&vocabulary).map_err(|error| Error::Vocabulary(error.to_string()))?;
         let Unigram { pieces, begin, end, padding, unknown, .. } = vocabulary;
@@ -144,7 +147,7 @@ impl Tokenizer {
     /// # Errors
     /// When a file does not parse or its tokenizer is of a kind whose bytes are unknown (neither byte-level
     /// nor with byte fallback).
-    pub fn from_json(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Self, Error> {
+    pub fn from_json(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Self> {
         Self::from_files(Files { json, config, ..Files::default() }, template)
     }
 
@@ -152,7 +155,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::from_json`].
-    pub fn from_files(files: Files<'_>, template: Option<&str>) -> Result<Self, Error> {
+    pub fn from_files(files: Files<'_>, template: Option<&str>) -> Result<Self> {
         Self::caught(|| Self::new(json::parts(files, template)?))
     }
 
@@ -161,7 +164,7 @@ impl Tokenizer {
     /// # Errors
     /// [`Error::Model`] and [`Error::PreTokenizer`] for kinds that are not known: a guess would change ids
     /// silently.
-    pub fn from_gguf(vocab: &GgufVocab, template: Option<&str>) -> Result<Self, Error> {
+    pub fn from_gguf(vocab: &GgufVocab, template: Option<&str>) -> Result<Self> {
         Self::caught(|| Self::new(gguf::parts(vocab, template)?))
     }
 
@@ -169,16 +172,16 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`Error::Vocabulary`] when it replaces characters otherwise than SentencePiece's `nmt_nfkc`.
-    pub fn from_unigram(vocabulary: Unigram) -> Result<Self, Error> {
+    pub fn from_unigram(vocabulary: Unigram) -> Result<Self> {
         Self::caught(|| Self::new(Parts::of_unigram(vocabulary)?))
     }
 
     /// Loads a tokenizer; a file that makes the reader panic is an error like any other unusable file.
-    fn caught(load: impl FnOnce() -> Result<Self, Error>) -> Result<Self, Error> {
+    fn caught(load: impl FnOnce() -> Result<Self>) -> Result<Self> {
         panics::caught(load).unwrap_or_else(|| Err(Error::Vocabulary("its reader panicked on it".into())))
     }
 
-    fn new(parts: Parts) -> Result<Self, Error> {
+    fn new(parts: Parts) -> Result<Self> {
         let Parts { pipeline, bytes, added, bos, ends, add_bos, roles } = parts;
         let longest = bytes.iter().map(|bytes| bytes.len()).max().unwrap_or(0);
         if longest > MAX_TOKEN_BYTES {
@@ -218,7 +221,6 @@ impl Tokenizer {
     }
 
     /// The bytes of the longest text of so many tokens: all as long as the longest one.
-    #[must_use]
     pub fn most_bytes(&self, n_tokens: usize) -> usize {
         n_tokens.saturating_mul(self.longest.max(1)).saturating_mul(COMPOSED)
     }
@@ -227,7 +229,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`Error::StopToken`] names one that is not a control token of the vocabulary.
-    pub fn with_stop_tokens<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self, Error> {
+    pub fn with_stop_tokens<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
         for name in names {
             let id = self.control_id(name.as_ref());
             let id = id.ok_or_else(|| Error::StopToken(name.as_ref().to_owned()))?;
@@ -251,7 +253,6 @@ impl Tokenizer {
     }
 
     /// The text of these tokens; bytes that are not UTF-8 (a character cut in two) become U+FFFD.
-    #[must_use]
     pub fn decode(&self, ids: &[u32]) -> String {
         if let [id] = ids {
             return String::from_utf8_lossy(self.bytes(*id)).into_owned();
@@ -261,43 +262,36 @@ impl Tokenizer {
     }
 
     /// The bytes of a token: its text, or a control token's name. Empty for an id without a token.
-    #[must_use]
     pub fn bytes(&self, id: u32) -> &[u8] {
         self.bytes.get(id as usize).map_or(&[], |bytes| bytes)
     }
 
     /// The number of ids, from 0; a model may have more rows of logits (padding), none of which is a token.
-    #[must_use]
     pub fn vocab_size(&self) -> usize {
         self.bytes.len()
     }
 
     /// The beginning-of-sequence token.
-    #[must_use]
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }
 
     /// The beginning-of-sequence token that is put before every text, if one is.
-    #[must_use]
     pub fn added_bos(&self) -> Option<u32> {
         self.bos.filter(|_| self.add_bos)
     }
 
     /// The end-of-sequence token of the model's files.
-    #[must_use]
     pub fn eos(&self) -> Option<u32> {
         self.eos
     }
 
     /// The tokens that end an answer: the end-of-sequence token first, then others that end a turn.
-    #[must_use]
     pub fn stops(&self) -> &[u32] {
         &self.stops
     }
 
     /// Returns true if only a template may produce this id.
-    #[must_use]
     pub fn is_control(&self, id: u32) -> bool {
         self.control_names.contains_key(&id)
     }
@@ -308,13 +302,11 @@ impl Tokenizer {
     }
 
     /// The id of a control token by its name.
-    #[must_use]
     pub fn control_id(&self, name: &str) -> Option<u32> {
         self.control.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
     }
 
     /// The texts of tokens by their role (`bos_token`, `pad_token`), from the model's files.
-    #[must_use]
     pub fn roles(&self) -> &BTreeMap<String, String> {
         &self.roles
     }

@@ -62,7 +62,6 @@ struct Current {
 
 impl StepWatch {
     /// Watches the steps on a device; `None` for `least` watches nothing.
-    #[must_use]
     pub fn new(device: String, least: Option<Duration>) -> Self {
         Self {
             device,
@@ -94,7 +93,7 @@ impl StepWatch {
     ///
     /// # Errors
     /// [`llm::Error::Stopped`] when the current step takes [`TIMES`] times its expected time.
-    pub fn check(&self) -> Result<(), llm::Error> {
+    pub fn check(&self) -> llm::Result<()> {
         let Some(least) = self.least else { return Ok(()) };
         let state = &mut *self.state.lock();
         let Some(current) = &mut state.current else { return Ok(()) };
@@ -116,7 +115,6 @@ impl StepWatch {
     }
 
     /// Returns true if a step that takes too long is an error.
-    #[must_use]
     pub fn is_watched(&self) -> bool {
         self.least.is_some()
     }
@@ -132,7 +130,6 @@ impl StepWatch {
     }
 
     /// Results of second computations.
-    #[must_use]
     pub fn confirmed(&self) -> Confirmed {
         let differs = self.differs.load(Ordering::Relaxed);
         Confirmed { n: self.n_confirmed.load(Ordering::Relaxed), differs }

@@ -92,11 +92,10 @@ struct Scheduled {
 }
 
 /// Log-probabilities of tokens after one row.
-type Logprobs = Result<Vec<f64>, llm::Error>;
+type Logprobs = llm::Result<Vec<f64>>;
 
 impl Worker {
     /// A worker over a loaded model; the scheduler manages the blocks of its cache.
-    #[must_use]
     pub fn new(model: Box<dyn Model>, scheduler: Scheduler, inbox: Receiver<Message>, drafts: bool) -> Self {
         Self {
             model,
@@ -129,7 +128,6 @@ impl Worker {
     }
 
     /// A counter of the token positions computed so far.
-    #[must_use]
     pub fn computed(&self) -> Arc<AtomicUsize> {
         self.computed.clone()
     }
@@ -150,7 +148,7 @@ impl Worker {
 
     /// One step, from the scheduler's choice to the answers' next tokens. While a GPU runs the model, the
     /// sampling requests are made.
-    fn step(&mut self) -> Result<(), llm::Error> {
+    fn step(&mut self) -> llm::Result<()> {
         let batch = self.scheduler.next_batch();
         self.watch.begin(batch.chunks.len(), batch.chunks.iter().map(|chunk| chunk.tokens.len()).sum());
         let step = self.compute(&batch);
@@ -158,7 +156,7 @@ impl Worker {
         step
     }
 
-    fn compute(&mut self, batch: &Batch) -> Result<(), llm::Error> {
+    fn compute(&mut self, batch: &Batch) -> llm::Result<()> {
         let depths = self.depths(batch);
         self.model
             .run(model_step(batch).at_depths(depths.iter().copied()))
@@ -189,7 +187,7 @@ impl Worker {
 
     /// Computes one step in so many a second time, by the kernels with the longest record, each launched by
     /// itself. No other check would detect a wrong kernel, or a missing wait.
-    fn recheck(&mut self, batch: &Batch, depths: &[u32]) -> Result<(), llm::Error> {
+    fn recheck(&mut self, batch: &Batch, depths: &[u32]) -> llm::Result<()> {
         self.unchecked += 1;
         let has_results = batch.chunks.iter().any(|chunk| chunk.n_logits() + chunk.n_states() > 0);
         if self.recheck_every == 0 || self.unchecked < self.recheck_every || !has_results {
@@ -238,7 +236,7 @@ impl Worker {
 
     /// A hash of each row of the step's logits, then of its hidden states at each depth: rows that differ in
     /// one bit have different ones. The logits of two computations are gigabytes where every row has some.
-    fn hashes_of_results(&self) -> Result<Vec<Vec<u64>>, llm::Error> {
+    fn hashes_of_results(&self) -> llm::Result<Vec<Vec<u64>>> {
         let mut of_logits = Vec::new();
         let visit = &mut |row: &[f32]| of_logits.push(hash_of_bits(row));
         self.model.runtime().each_logits(visit).map_err(|error| stopped(&error))?;

@@ -22,7 +22,7 @@ use crate::{
 };
 
 use super::{
-    Error, Options, n_threads,
+    Error, Options, Result, n_threads,
     radix::{Prefix, Variant},
     saved::{PrefixFiles, Saving},
     scheduler::{Limits, Scheduler},
@@ -134,7 +134,7 @@ impl Workers {
     ///
     /// # Errors
     /// Threads that cannot be started.
-    pub fn start(models: Vec<Ready>, files: Option<&PrefixFiles>, options: &Options) -> Result<Self, Error> {
+    pub fn start(models: Vec<Ready>, files: Option<&PrefixFiles>, options: &Options) -> Result<Self> {
         let slack = options.n_rows.max(1) / 4 + 1;
         let start = |(i, ready)| start(i, ready, files, options);
         let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
@@ -215,7 +215,7 @@ fn start(
     Ready { model, n_blocks, n_slots, limits, .. }: Ready,
     files: Option<&PrefixFiles>,
     options: &Options,
-) -> Result<WorkerHandle, Error> {
+) -> Result<WorkerHandle> {
     let (sender, inbox) = channel();
     let scheduler = Scheduler::new(limits, n_blocks);
     let scheduler = if n_slots > 0 { scheduler.with_states(n_slots) } else { scheduler };

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Card, Error, Identity, Local, Source, choice::choose, home_folder, is_there, shards};
+use super::{Card, Error, Identity, Local, Result, Source, choice::choose, home_folder, is_there, shards};
 use crate::{files, gguf};
 
 /// The most bytes of a revision's file, which holds a commit.
@@ -18,7 +18,6 @@ const MAX_REF_BYTES: u64 = 256;
 /// The hub's cache on this machine: `$HF_HUB_CACHE`, else `hub` in `$HF_HOME`, else in `huggingface` in the
 /// user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`, on every platform). `None` where there is no home
 /// folder.
-#[must_use]
 pub fn hub_cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || set("XDG_CACHE_HOME").or_else(|| Some(home_folder()?.join(".cache")));
@@ -46,7 +45,7 @@ impl Card {
     /// [`Error::Cached`] for a snapshot without some of its files, or with a link that leads out of the
     /// cache; [`Error::Choice`] where the name does not say which of several GGUF models is meant;
     /// [`Error::Io`].
-    pub fn cached_in(&self, cache: &Path) -> Result<Option<Local>, Error> {
+    pub fn cached_in(&self, cache: &Path) -> Result<Option<Local>> {
         let Some((repository, revision)) = self.of_hub() else { return Ok(None) };
         let folder = cache.join(format!("models--{}", repository.replace('/', "--")));
         if !is_there(&folder)? {
@@ -83,7 +82,7 @@ impl Card {
 
     /// The files of a snapshot in a folder and its subfolders. Links lead to files of the same cache, whose
     /// folder is `root`.
-    fn linked(&self, root: &Path, snapshot: &Path, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    fn linked(&self, root: &Path, snapshot: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
             let entry = entry.map_err(Error::io("read", folder))?;
@@ -106,7 +105,7 @@ impl Card {
 
     /// The GGUF model of a snapshot, which may lie in a subfolder; `None` where it has safetensors or none,
     /// and the name does not ask for one.
-    fn gguf_model(&self, snapshot: &Path, paths: Vec<PathBuf>) -> Result<Option<PathBuf>, Error> {
+    fn gguf_model(&self, snapshot: &Path, paths: Vec<PathBuf>) -> Result<Option<PathBuf>> {
         let quant = self.quant.as_deref();
         let has_safetensors =
             paths.iter().any(|path| path.extension().is_some_and(|end| end == "safetensors"));
@@ -121,7 +120,7 @@ impl Card {
     }
 
     /// Checks that a snapshot has all of a model's files; an interrupted download leaves some of them.
-    fn check_complete(&self, snapshot: &Path) -> Result<(), Error> {
+    fn check_complete(&self, snapshot: &Path) -> Result<()> {
         let weights = shards::weight_files(snapshot);
         let needed = ["config.json", "tokenizer.json"].map(str::to_owned).into_iter().chain(weights);
         match needed.into_iter().find(|name| !snapshot.join(name).is_file()) {
@@ -137,7 +136,7 @@ fn relative(snapshot: &Path, path: &Path) -> String {
 }
 
 /// The commit of a revision: the revision itself, or the one that its file names.
-fn commit(folder: &Path, revision: &str) -> Result<Option<String>, Error> {
+fn commit(folder: &Path, revision: &str) -> Result<Option<String>> {
     if is_there(&folder.join("snapshots").join(revision))? {
         return Ok(Some(revision.to_owned()));
     }

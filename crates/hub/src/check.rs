@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use super::{
-    Card, Error, Pin,
+    Card, Error, Pin, Result,
     digest::sha256_watched,
     receipt::{Receipt, Received},
 };
@@ -35,7 +35,6 @@ pub enum Finding {
 
 impl Finding {
     /// True if the file can be used unchanged.
-    #[must_use]
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Ok | Self::AsPulled)
     }
@@ -47,7 +46,7 @@ impl Finding {
 /// # Errors
 /// [`Error::Io`] when an existing file cannot be read; [`Error::NotPulled`] when neither the card nor a
 /// pull lists files.
-pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Vec<Checked>, Error> {
+pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Vec<Checked>> {
     let folder = card.folder(home);
     let receipt = Receipt::read(&folder);
     let (mut checked, mut received) = (Vec::new(), Vec::new());

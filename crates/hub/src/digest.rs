@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use tribunal_core::digest::hex;
 pub(super) use tribunal_core::digest::sha256 as sha256_of;
 
-use super::Error;
+use super::{Error, Result};
 
 /// A writer that hashes the bytes it passes on to another one.
 pub(super) struct Hashing<W> {
@@ -54,16 +54,12 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-pub(super) fn sha256_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<String, Error> {
+pub(super) fn sha256_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<String> {
     sha256_of_file(&mut fs::File::open(path).map_err(Error::io("open", path))?, path, watch)
 }
 
 /// The SHA-256 of a file that is open.
-pub(super) fn sha256_of_file(
-    file: &mut fs::File,
-    path: &Path,
-    watch: &mut dyn FnMut(u64),
-) -> Result<String, Error> {
+pub(super) fn sha256_of_file(file: &mut fs::File, path: &Path, watch: &mut dyn FnMut(u64)) -> Result<String> {
     let mut hashing = Hashing::new(io::sink());
     each_chunk(file, &mut |chunk| {
         hashing.hash_only(chunk);

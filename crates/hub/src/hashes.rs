@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use super::{Error, digest};
+use super::{Error, Result, digest};
 use crate::files::{self, Stamp, UnixTime};
 
 /// The file of hashes, in the folder of all models.
@@ -38,13 +38,11 @@ struct Remembered {
 
 impl Hashes {
     /// No cache: every file is hashed each time.
-    #[must_use]
     pub fn forgotten() -> Self {
         Self { memory: None, settled_after_s: SETTLED_AFTER_S }
     }
 
     /// The cache in a given folder of models.
-    #[must_use]
     pub fn in_home(home: &Path) -> Self {
         Self { memory: Some(home.join(MEMORY)), settled_after_s: SETTLED_AFTER_S }
     }
@@ -54,7 +52,7 @@ impl Hashes {
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read.
-    pub fn sha256(&self, path: &Path) -> Result<String, Error> {
+    pub fn sha256(&self, path: &Path) -> Result<String> {
         Ok(self.stamped(path)?.0)
     }
 
@@ -62,7 +60,7 @@ impl Hashes {
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read, or changes while it is being read.
-    pub fn stamped(&self, path: &Path) -> Result<(String, Stamp), Error> {
+    pub fn stamped(&self, path: &Path) -> Result<(String, Stamp)> {
         let mut file = File::open(path).map_err(Error::io("open", path))?;
         let stamp = Stamp::from_file(&file).map_err(Error::io("read", path))?;
         let Some((memory, key)) = self.memory.as_ref().zip(key(path)) else {
@@ -93,7 +91,7 @@ impl Remembered {
 }
 
 /// The stamp of a file, which must be equal before the first byte is read and after the last.
-fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp, Error> {
+fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp> {
     let after = Stamp::from_file(file).map_err(Error::io("read", path))?;
     if after == before {
         return Ok(before);

@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    Card, Error, Pin, cache::hub_cache, check, digest, hashes::Hashes, is_there, receipt::Receipt, shards,
+    Card, Error, Pin, Result, cache::hub_cache, check, digest, hashes::Hashes, is_there, receipt::Receipt,
+    shards,
 };
 use crate::{files::Stamp, gguf};
 
@@ -28,7 +29,7 @@ const READ: [&str; 7] = [
 ///
 /// # Errors
 /// [`Error::Homeless`] when the platform names no cache folder.
-pub fn home() -> Result<PathBuf, Error> {
+pub fn home() -> Result<PathBuf> {
     match std::env::var_os("TRIBUNAL_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => Ok(folder.into()),
         // A relative one would be another folder in every working directory.
@@ -71,7 +72,6 @@ pub enum Template {
 
 impl Local {
     /// The first eight digits of [`Local::sha256`]: the signature's field.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         short(&self.sha256)
     }
@@ -91,7 +91,6 @@ pub enum State {
 
 impl Card {
     /// The folder of this card's files under `home`.
-    #[must_use]
     pub fn folder(&self, home: &Path) -> PathBuf {
         home.join(self.name.replace([':', '/', '@'], "--"))
     }
@@ -102,7 +101,7 @@ impl Card {
     /// # Errors
     /// [`Error::NotPulled`] when a file is missing, [`Error::NotCached`] for one of a repository;
     /// [`Error::Homeless`]; those of [`Card::cached_in`].
-    pub fn local(&self) -> Result<Local, Error> {
+    pub fn local(&self) -> Result<Local> {
         self.local_or_cached(&home()?, hub_cache().as_deref())
     }
 
@@ -110,7 +109,7 @@ impl Card {
     ///
     /// # Errors
     /// Those of [`Card::local`].
-    pub fn local_or_cached(&self, home: &Path, cache: Option<&Path>) -> Result<Local, Error> {
+    pub fn local_or_cached(&self, home: &Path, cache: Option<&Path>) -> Result<Local> {
         match (self.local_in(home), cache.filter(|_| self.name.starts_with("hf:"))) {
             (Err(Error::NotPulled { name, folder }), Some(cache)) => {
                 let not_cached = || Error::NotCached { name, folder, cache: cache.into() };
@@ -125,7 +124,7 @@ impl Card {
     /// # Errors
     /// [`Error::NotPulled`]; [`Error::Changed`] when a file is not the one that was pulled; [`Error::Io`]
     /// when one cannot be read.
-    pub fn local_in(&self, home: &Path) -> Result<Local, Error> {
+    pub fn local_in(&self, home: &Path) -> Result<Local> {
         let folder = self.folder(home);
         if !is_there(&folder)? || !matches!(self.state_in(home), State::Unchecked | State::Pulled) {
             return Err(Error::NotPulled { name: self.name.clone(), folder });
@@ -148,7 +147,7 @@ impl Card {
             sha256: if self.is_folder() {
                 Identity::list_hash(&files_read(&folder, sha256)?)
             } else {
-                hash_of(&names.iter().map(part).collect::<Result<Vec<_>, Error>>()?)
+                hash_of(&names.iter().map(part).collect::<Result<Vec<_>>>()?)
             },
             weights,
             tokenizer: (self.tokenizer != "model").then(|| folder.join(&self.tokenizer)),
@@ -174,7 +173,7 @@ impl Card {
         folder: &Path,
         receipt: Option<&Receipt>,
         hashes: &Hashes,
-    ) -> Result<BTreeMap<String, String>, Error> {
+    ) -> Result<BTreeMap<String, String>> {
         let mut checked = BTreeMap::new();
         for (name, expected, _) in check::expectations(self, receipt) {
             let Some(expected) = expected else { continue };
@@ -189,7 +188,6 @@ impl Card {
     }
 
     /// How much of the model is under `home`, without reading its files.
-    #[must_use]
     pub fn state_in(&self, home: &Path) -> State {
         let folder = self.folder(home);
         if Receipt::read(&folder).is_some_and(|receipt| receipt.is_intact(&folder)) {
@@ -214,7 +212,7 @@ impl Card {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn fingerprint(path: &Path) -> Result<String, Error> {
+pub fn fingerprint(path: &Path) -> Result<String> {
     Ok(Identity::from_path(path)?.fingerprint())
 }
 
@@ -239,7 +237,7 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has
     /// several.
-    pub fn from_path(path: &Path) -> Result<Self, Error> {
+    pub fn from_path(path: &Path) -> Result<Self> {
         let hashes = hashes();
         let file = if path.is_dir() { gguf::only_model(path)? } else { Some(path.into()) };
         let mut stamps = Vec::new();
@@ -254,14 +252,13 @@ impl Identity {
         };
         let parts = gguf::files(&file)?;
         let part = |path: &PathBuf| Ok((part_name(path), hashed(path)?));
-        let files = parts.iter().map(part).collect::<Result<Vec<_>, Error>>()?;
+        let files = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
         let weights = parts.into_iter().next().unwrap_or(file);
         Ok(Self { weights, sha256: hash_of(&files), files, stamps })
     }
 
     /// The model's name by its files: the folder of safetensors, or the GGUF file without its extension and
     /// part number; `None` for a path without a name (`.`).
-    #[must_use]
     pub fn name(&self) -> Option<String> {
         if self.weights.is_dir() {
             return self.weights.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -273,7 +270,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn from_files(dir: &Path, names: &[&str]) -> Result<Self, Error> {
+    pub fn from_files(dir: &Path, names: &[&str]) -> Result<Self> {
         let hashes = hashes();
         let (mut files, mut stamps) = (Vec::new(), Vec::new());
         for name in names.iter().filter(|name| dir.join(name).is_file()) {
@@ -285,14 +282,12 @@ impl Identity {
     }
 
     /// The SHA-256 of a model's files, given with their own hashes.
-    #[must_use]
     pub fn list_hash(files: &[(String, String)]) -> String {
         let lines: String = files.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
         digest::sha256_of(lines.as_bytes())
     }
 
     /// The first eight digits: the signature's field.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         short(&self.sha256)
     }
@@ -302,13 +297,12 @@ impl Identity {
     ///
     /// # Errors
     /// [`Error::Invalid`].
-    pub fn card(&self) -> Result<Option<Card>, Error> {
+    pub fn card(&self) -> Result<Option<Card>> {
         let home = home().ok();
         Ok(super::all()?.into_iter().find(|card| self.is_of(card, home.as_deref())))
     }
 
     /// Returns true if the card pins these weights, or was pulled as these files.
-    #[must_use]
     pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
         let hashes = || self.files.iter().map(|(_, sha256)| sha256.as_str());
         let is_pinned = card.weight_pins().is_some_and(|pins| hashes().eq(pins));
@@ -352,8 +346,8 @@ fn hash_of(files: &[(String, String)]) -> String {
 /// The files of a safetensors folder that are read, with hashes, sorted by path.
 fn files_read(
     folder: &Path,
-    mut sha256: impl FnMut(&str) -> Result<String, Error>,
-) -> Result<Vec<(String, String)>, Error> {
+    mut sha256: impl FnMut(&str) -> Result<String>,
+) -> Result<Vec<(String, String)>> {
     let mut names = shards::weight_files(folder);
     names.extend(READ.map(str::to_owned));
     let names = names.into_iter().filter(|name| folder.join(name).is_file());

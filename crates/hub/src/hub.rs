@@ -17,7 +17,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use url::Url;
 
 use super::{
-    Card, Error, Pin, Source,
+    Card, Error, Pin, Result, Source,
     choice::choose,
     origin::{Access, Item, Listing, Origin, copy},
 };
@@ -113,7 +113,7 @@ impl Hub {
         Some((self.other(repository), remote))
     }
 
-    fn at(&self, revision: &str) -> Result<ApiRepo, Error> {
+    fn at(&self, revision: &str) -> Result<ApiRepo> {
         let builder = ApiBuilder::new()
             .with_endpoint(self.access.endpoint.clone())
             .with_token(self.access.token.clone())
@@ -124,7 +124,7 @@ impl Hub {
 
     /// Requests an address and follows redirects. The token goes only to the hub itself: same scheme, host
     /// and port.
-    fn get(&self, url: &str, from: u64) -> Result<ureq::Response, Error> {
+    fn get(&self, url: &str, from: u64) -> Result<ureq::Response> {
         let wrong = |reason: String| Error::origin(&self.name(), reason);
         let parsed =
             |url: &str| Url::parse(url).map_err(|e| wrong(format!("`{url}` is not an address: {e}")));
@@ -168,7 +168,7 @@ impl Hub {
     }
 
     /// The contents of the repository at the source's revision, and its commit.
-    fn contents(&self) -> Result<Answer, Error> {
+    fn contents(&self) -> Result<Answer> {
         let repo = self.at(self.revision.digits().unwrap_or("main"))?;
         // The address is hf-hub's; the request is made here, for the sake of its time limits.
         let url = repo.info_request().query("blobs", "true").url().to_owned();
@@ -182,7 +182,7 @@ impl Hub {
     }
 
     /// The JSON at an address; `failure` begins the message where it is none.
-    fn json<T: DeserializeOwned>(&self, url: &str, failure: &str) -> Result<T, Error> {
+    fn json<T: DeserializeOwned>(&self, url: &str, failure: &str) -> Result<T> {
         let unreadable = |e: &dyn std::fmt::Display| Error::origin(&self.name(), format!("{failure}: {e}"));
         let mut text = String::new();
         let body = self.get(url, 0)?.into_reader();
@@ -191,7 +191,7 @@ impl Hub {
     }
 
     /// Names of the safetensors files, from the index or the single file.
-    fn weights(&self, answer: &Answer) -> Result<BTreeSet<String>, Error> {
+    fn weights(&self, answer: &Answer) -> Result<BTreeSet<String>> {
         let has = |name: &str| answer.siblings.iter().any(|s| s.rfilename == name);
         if !has(INDEX) {
             return Ok(BTreeSet::from([SINGLE.to_owned()]));
@@ -203,7 +203,7 @@ impl Hub {
     }
 
     /// The files of the GGUF model meant. Files that are not models are recognized by their names alone.
-    fn parts(&self, quant: &str, answer: &Answer) -> Result<Vec<String>, Error> {
+    fn parts(&self, quant: &str, answer: &Answer) -> Result<Vec<String>> {
         let is_model = |name: &str| {
             let name = name.to_lowercase();
             let is_gguf = Path::new(&name).extension().is_some_and(|ending| ending == "gguf");
@@ -220,7 +220,7 @@ impl Hub {
         model.map(parts).map_err(|reason| Error::origin(&self.name(), format!("`{quant}` {reason}")))
     }
 
-    fn item(&self, path: &str, pin: &Pin, size: Option<u64>, answer: &Answer) -> Result<Item, Error> {
+    fn item(&self, path: &str, pin: &Pin, size: Option<u64>, answer: &Answer) -> Result<Item> {
         let remote = self.paths.get(path).map_or(path, String::as_str);
         let Some(sibling) = answer.siblings.iter().find(|s| s.rfilename == remote) else {
             return Err(Error::origin(&self.name(), format!("the repository has no file `{remote}`")));
@@ -259,7 +259,7 @@ impl Origin for Hub {
         format!("hub repository {}", self.repository)
     }
 
-    fn list(&self, card: &Card) -> Result<Listing, Error> {
+    fn list(&self, card: &Card) -> Result<Listing> {
         let answer = self.contents()?;
         let mut items = Vec::new();
         if let Some(quant) = &card.quant {
@@ -291,7 +291,7 @@ impl Origin for Hub {
         Ok(Listing { revision: Some(answer.sha), items })
     }
 
-    fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error> {
+    fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<()> {
         if let Some((repository, remote)) = item.remote.split_once(':') {
             let item = Item { remote: remote.to_owned(), ..item.clone() };
             return self.other(repository).send(&item, from, to);

@@ -9,7 +9,7 @@ use std::{
 
 use safetensors::tensor::Metadata;
 
-use super::Error;
+use super::{Error, Result};
 use crate::gguf::{self, Header, in_words, shown};
 
 /// A safetensors header is JSON of at most this size.
@@ -35,7 +35,7 @@ pub struct Description {
 ///
 /// # Errors
 /// [`Error::Unreadable`] when it is neither; [`Error::Gguf`]; [`Error::Io`].
-pub fn describe(path: &Path) -> Result<Description, Error> {
+pub fn describe(path: &Path) -> Result<Description> {
     if path.is_dir() {
         return describe_folder(path);
     }
@@ -49,7 +49,7 @@ fn unreadable(path: &Path, reason: &(impl ToString + ?Sized)) -> Error {
     Error::Unreadable { path: path.into(), reason: reason.to_string() }
 }
 
-fn describe_folder(folder: &Path) -> Result<Description, Error> {
+fn describe_folder(folder: &Path) -> Result<Description> {
     let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
@@ -74,7 +74,7 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
     }
 }
 
-fn describe_gguf(path: &Path) -> Result<Description, Error> {
+fn describe_gguf(path: &Path) -> Result<Description> {
     let files = gguf::files(path)?;
     let headers = files.iter().map(|path| Header::of_file(path)).collect::<Result<Vec<_>, _>>()?;
     let parts: Vec<(&Path, &Header)> = files.iter().map(PathBuf::as_path).zip(&headers).collect();
@@ -97,7 +97,7 @@ fn describe_gguf(path: &Path) -> Result<Description, Error> {
     Ok(Description { files, ..description })
 }
 
-fn describe_safetensors(path: &Path) -> Result<Description, Error> {
+fn describe_safetensors(path: &Path) -> Result<Description> {
     let mut reader = fs::File::open(path).map_err(Error::io("open", path))?;
     let size = reader.metadata().map_err(Error::io("read", path))?.len();
     let mut length = [0; 8];

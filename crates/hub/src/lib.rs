@@ -110,7 +110,6 @@ pub enum Pin {
 
 impl Pin {
     /// The digits, if they are known.
-    #[must_use]
     pub fn digits(&self) -> Option<&str> {
         match self {
             Self::Unpinned => None,
@@ -180,6 +179,9 @@ impl fmt::Display for Source {
     }
 }
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of a card or its files.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -246,7 +248,7 @@ fn home_folder() -> Option<PathBuf> {
 ///
 /// # Errors
 /// [`Error::Io`] for a folder that cannot be read.
-fn is_there(folder: &Path) -> Result<bool, Error> {
+fn is_there(folder: &Path) -> Result<bool> {
     match std::fs::read_dir(folder) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -283,7 +285,7 @@ impl Error {
 ///
 /// # Errors
 /// [`Error::Invalid`] names the card that cannot be read; a test keeps that from being shipped.
-pub fn all() -> Result<Vec<Card>, Error> {
+pub fn all() -> Result<Vec<Card>> {
     shelf::CARDS.iter().map(|(name, text)| Card::parse(name, text)).collect()
 }
 
@@ -292,7 +294,7 @@ pub fn all() -> Result<Vec<Card>, Error> {
 ///
 /// # Errors
 /// [`Error::Unknown`] with the nearest names.
-pub fn find(name: &str) -> Result<Card, Error> {
+pub fn find(name: &str) -> Result<Card> {
     if let Some(repository) = name.strip_prefix("hf:") {
         return Card::from_repository(name, repository);
     }
@@ -328,14 +330,14 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Invalid`] with the line or the field.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
         let invalid = |reason: String| Error::Invalid { card: name.into(), reason };
         let card: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
         card.flaw(name).map_or(Ok(card), |reason| Err(invalid(reason)))
     }
 
     /// A card for a hub repository that has none.
-    fn from_repository(name: &str, repository: &str) -> Result<Self, Error> {
+    fn from_repository(name: &str, repository: &str) -> Result<Self> {
         let (repository, quant) = match repository.rsplit_once(':') {
             Some((repository, quant)) => (repository, Some(quant)),
             None => (repository, None),
@@ -380,14 +382,12 @@ impl Card {
     }
 
     /// Unit: bytes of all files; `None` when some sizes are not on the card.
-    #[must_use]
     pub fn size(&self) -> Option<u64> {
         if self.is_listed() { None } else { self.files.iter().map(|f| f.size).sum() }
     }
 
     /// Unit: bytes of the weights alone, in bf16 for safetensors whose size is not on the card; `None` when
     /// unknown.
-    #[must_use]
     pub fn weight_bytes(&self) -> Option<u64> {
         if let Some(size) = self.size().or(self.safetensors_bytes) {
             return Some(size);
@@ -397,31 +397,26 @@ impl Card {
     }
 
     /// The location of its chat template.
-    #[must_use]
     pub fn template(&self) -> Template {
         shelf::template(&self.chat_template).map_or(Template::Model, Template::Text)
     }
 
     /// True if the weights are safetensors, whose names only the repository's listing has.
-    #[must_use]
     pub fn is_safetensors(&self) -> bool {
         self.weights == "safetensors"
     }
 
     /// True if it is a metric's checkpoint by PyTorch Lightning.
-    #[must_use]
     pub fn is_metric(&self) -> bool {
         Path::new(&self.weights).extension().is_some_and(|ending| ending == "ckpt")
     }
 
     /// True if the engine loads the whole folder rather than one file.
-    #[must_use]
     pub(crate) fn is_folder(&self) -> bool {
         self.is_safetensors() || self.is_metric()
     }
 
     /// True if its files are known only from a listing or the record of a pull.
-    #[must_use]
     pub fn is_listed(&self) -> bool {
         self.is_safetensors() || self.files.is_empty()
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::{Card, Error, home_folder};
+use super::{Card, Error, Result, home_folder};
 
 /// A source of a card's files.
 pub trait Origin {
@@ -14,13 +14,13 @@ pub trait Origin {
     /// # Errors
     /// [`Error::Origin`], without a long wait, when it cannot be reached; [`Error::Mismatch`] when it has
     /// other files.
-    fn list(&self, card: &Card) -> Result<Listing, Error>;
+    fn list(&self, card: &Card) -> Result<Listing>;
 
     /// Writes the bytes of one file from offset `from` on.
     ///
     /// # Errors
     /// [`Error::Origin`] when the transfer breaks off; [`Error::Io`] when writing to `to` fails.
-    fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error>;
+    fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<()>;
 
     /// Unit: bytes of disk space needed in addition to the files themselves.
     fn beside(&self) -> u64 {
@@ -57,7 +57,6 @@ pub struct Access {
 
 impl Access {
     /// `HF_ENDPOINT` and `HF_TOKEN`, or the token that the hub's own tools have stored.
-    #[must_use]
     pub fn from_env() -> Self {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
@@ -71,7 +70,7 @@ impl Access {
 }
 
 /// Copies to the end; an error tells the reading side from the writing side.
-pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, path: &str, origin: &str) -> Result<(), Error> {
+pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, path: &str, origin: &str) -> Result<()> {
     let mut buffer = vec![0; 1 << 18];
     loop {
         let n = match from.read(&mut buffer) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Card, Error, Source,
+    Card, Error, Result, Source,
     origin::{Item, Listing, Origin, copy},
     receipt::Receipt,
 };
@@ -51,7 +51,7 @@ impl Packages {
     }
 
     /// Writes a part's bytes from offset `from` on.
-    fn send_part(&self, n: u32, from: u64, to: &mut dyn Write) -> Result<(), Error> {
+    fn send_part(&self, n: u32, from: u64, to: &mut dyn Write) -> Result<()> {
         let package = numbered(&self.package, n);
         let origin = format!("package {package} {}", self.version);
         clear(&self.folder)?;
@@ -79,7 +79,7 @@ impl Origin for Packages {
         name(&self.package, &self.version, self.parts)
     }
 
-    fn list(&self, card: &Card) -> Result<Listing, Error> {
+    fn list(&self, card: &Card) -> Result<Listing> {
         let [file] = card.files.as_slice() else {
             return Err(Error::origin(&self.name(), "packages hold exactly one file"));
         };
@@ -88,7 +88,7 @@ impl Origin for Packages {
         Ok(Listing { revision: None, items: vec![item] })
     }
 
-    fn send(&self, _item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error> {
+    fn send(&self, _item: &Item, from: u64, to: &mut dyn Write) -> Result<()> {
         // Parts are equally long, so the offset gives the one to continue with.
         let (n_done, within) = self.part_size.map_or((0, from), |size| (from / size, from % size));
         let first = u32::try_from(n_done).unwrap_or(self.parts) + 1;
@@ -126,7 +126,6 @@ pub struct SameBytes {
 impl Card {
     /// The hub's file with the same bytes as a pull's, where the pull was from packages; `None` for other
     /// pulls, and where the card names no hub repository.
-    #[must_use]
     pub fn same_bytes(&self, receipt: &Receipt) -> Option<SameBytes> {
         let of_packages = |source: &Source| match source {
             Source::Packages { package, version, parts, same_as_hub, .. } => {
@@ -156,7 +155,7 @@ fn numbered(pattern: &str, n: u32) -> String {
         .replace("{nn-1}", &format!("{:02}", n.saturating_sub(1)))
 }
 
-fn clear(folder: &Path) -> Result<(), Error> {
+fn clear(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", folder)(e)),
         _ => Ok(()),

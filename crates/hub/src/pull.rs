@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Card, Error, Source,
+    Card, Error, Result, Source,
     digest::{self, Hashing, each_chunk},
     home::is_plain,
     hub::Hub,
@@ -47,7 +47,7 @@ impl Watch for () {}
 ///
 /// # Errors
 /// Those of [`pull_from`].
-pub fn pull(card: &Card, home: &Path, access: &Access, watch: &mut dyn Watch) -> Result<Receipt, Error> {
+pub fn pull(card: &Card, home: &Path, access: &Access, watch: &mut dyn Watch) -> Result<Receipt> {
     let folder = card.folder(home);
     let origins: Vec<Box<dyn Origin>> = card
         .sources
@@ -72,7 +72,7 @@ pub fn pull_from(
     card: &Card,
     home: &Path,
     watch: &mut dyn Watch,
-) -> Result<Receipt, Error> {
+) -> Result<Receipt> {
     let folder = card.folder(home);
     fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
     let _lock = lock(&folder)?;
@@ -104,7 +104,7 @@ impl Drop for Lock {
     }
 }
 
-fn lock(folder: &Path) -> Result<Lock, Error> {
+fn lock(folder: &Path) -> Result<Lock> {
     let path = folder.join(".lock");
     if fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
         let cause = io::Error::other("it is not a plain file; delete it");
@@ -119,12 +119,7 @@ fn lock(folder: &Path) -> Result<Lock, Error> {
     }
 }
 
-fn pull_all(
-    origin: &dyn Origin,
-    card: &Card,
-    folder: &Path,
-    watch: &mut dyn Watch,
-) -> Result<Receipt, Error> {
+fn pull_all(origin: &dyn Origin, card: &Card, folder: &Path, watch: &mut dyn Watch) -> Result<Receipt> {
     let listing = origin.list(card)?;
     let mut received = Vec::new();
     let mut lacking = Vec::new();
@@ -156,7 +151,7 @@ fn pull_all(
 }
 
 /// The record of a model already in place, where the card pins all its files: no source is contacted.
-fn complete(card: &Card, folder: &Path, watch: &mut dyn Watch) -> Result<Option<Receipt>, Error> {
+fn complete(card: &Card, folder: &Path, watch: &mut dyn Watch) -> Result<Option<Receipt>> {
     if card.is_listed() {
         return Ok(None);
     }
@@ -178,12 +173,12 @@ fn complete(card: &Card, folder: &Path, watch: &mut dyn Watch) -> Result<Option<
 
 /// # Errors
 /// [`Error::Space`].
-fn enough_space(needed: u64, free: u64, path: &Path) -> Result<(), Error> {
+fn enough_space(needed: u64, free: u64, path: &Path) -> Result<()> {
     if needed <= free { Ok(()) } else { Err(Error::Space { needed, free, path: path.into() }) }
 }
 
 /// Hash and size of the file, if it is already in place and correct.
-fn kept(item: &Item, folder: &Path) -> Result<Option<Received>, Error> {
+fn kept(item: &Item, folder: &Path) -> Result<Option<Received>> {
     let path = folder.join(&item.path);
     let Ok(metadata) = fs::metadata(&path) else { return Ok(None) };
     let (size, expected) = (metadata.len(), &item.sha256);
@@ -206,12 +201,7 @@ fn partial_path(item: &Item, folder: &Path) -> PathBuf {
     folder.join(format!("{}.{}.partial", item.path, &tag[..8.min(tag.len())]))
 }
 
-fn pull_one(
-    origin: &dyn Origin,
-    item: &Item,
-    folder: &Path,
-    watch: &mut dyn Watch,
-) -> Result<Received, Error> {
+fn pull_one(origin: &dyn Origin, item: &Item, folder: &Path, watch: &mut dyn Watch) -> Result<Received> {
     let partial = partial_path(item, folder);
     let parent = partial.parent().unwrap_or(folder);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
@@ -241,7 +231,7 @@ fn pull_one(
 }
 
 /// Opens the partial file to continue it, with its present content already hashed.
-fn resumed(partial: &Path, item: &Item) -> Result<Hashing<fs::File>, Error> {
+fn resumed(partial: &Path, item: &Item) -> Result<Hashing<fs::File>> {
     let mut options = fs::OpenOptions::new();
     let file =
         options.read(true).append(true).create(true).open(partial).map_err(Error::io("open", partial))?;
@@ -257,7 +247,7 @@ fn resumed(partial: &Path, item: &Item) -> Result<Hashing<fs::File>, Error> {
 }
 
 /// Receives the remaining bytes of a file, resuming after a connection that broke in the middle.
-fn receive(origin: &dyn Origin, item: &Item, arriving: &mut Arriving<'_>) -> Result<(), Error> {
+fn receive(origin: &dyn Origin, item: &Item, arriving: &mut Arriving<'_>) -> Result<()> {
     let mut retries = 0;
     loop {
         let from = arriving.sink.n_bytes();
@@ -272,7 +262,7 @@ fn receive(origin: &dyn Origin, item: &Item, arriving: &mut Arriving<'_>) -> Res
 }
 
 /// Checks that the file that arrived is the expected one.
-fn judged(origin: &dyn Origin, item: &Item, size: u64, sha256: &str) -> Result<(), Error> {
+fn judged(origin: &dyn Origin, item: &Item, size: u64, sha256: &str) -> Result<()> {
     let (path, origin) = (item.path.clone(), origin.name());
     if let Some(expected) = item.size.filter(|expected| *expected != size) {
         return Err(Error::Size { path, origin, expected, actual: size });

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::Error;
+use super::{Error, Result};
 use crate::files;
 
 /// The record of a finished pull, in the model's folder.
@@ -30,7 +30,6 @@ pub struct Received {
 
 impl Receipt {
     /// The record in a folder; `None` without a readable one.
-    #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(RECEIPT)).ok()?).ok()
     }
@@ -39,7 +38,7 @@ impl Receipt {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn write(&self, folder: &Path) -> Result<(), Error> {
+    pub fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(RECEIPT);
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         let text = text.map_err(Error::io("write", &path))? + "\n";

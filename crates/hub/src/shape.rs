@@ -48,13 +48,11 @@ impl Shape {
     }
 
     /// All weights of the layers.
-    #[must_use]
     pub fn layer_weights(&self) -> usize {
         self.weights_of_layers(|experts| experts.count)
     }
 
     /// The weights that a token is multiplied with, the output matrix among them.
-    #[must_use]
     pub fn weights_of_token(&self) -> usize {
         self.weights_of_layers(|experts| experts.per_token) + self.vocab * self.hidden
     }

@@ -18,7 +18,6 @@ pub mod fields;
 
 /// A JSON form with spans of these texts, given by their names; those of an empty text are taken out of the
 /// schema.
-#[must_use]
 pub fn form_about(mut schema: Value, texts: [(&str, &str); 2]) -> ResponseFormat {
     let texts = texts.iter().filter(|(_, text)| !text.is_empty());
     let texts = texts.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();

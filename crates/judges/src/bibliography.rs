@@ -16,21 +16,18 @@ pub fn entries() -> impl Iterator<Item = Entry> {
 }
 
 /// The entry with this key.
-#[must_use]
 pub fn find(key: &str) -> Option<Entry> {
     entries().find(|entry| entry.key() == key)
 }
 
 impl Entry {
     /// The key by which `\cite` names it.
-    #[must_use]
     pub fn key(&self) -> &'static str {
         let head = self.text.lines().next().unwrap_or_default();
         head.split_once('{').map_or("", |(_, key)| key.trim_end_matches(','))
     }
 
     /// The value of a field, without its outer braces.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&'static str> {
         self.text.lines().find_map(|line| {
             let value = line.trim().strip_prefix(name)?.strip_prefix(" = {")?;
@@ -40,7 +37,6 @@ impl Entry {
 
     /// Authors and year as in running text: `Kocmi and Federmann 2023`, `Rei et al. 2022`. Works without a
     /// year have none.
-    #[must_use]
     pub fn label(&self) -> String {
         let authors: Vec<&str> = self.field("author").unwrap_or_default().split(" and ").collect();
         let family = |author: &str| author.split(',').next().unwrap_or(author).replace(['{', '}'], "");

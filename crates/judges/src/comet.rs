@@ -16,7 +16,7 @@
 //! - A segment whose source and translation are both empty has no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Result, Role, Stage, Verdict,
     method::Output,
     scale::{Scale, Unit},
     setup::{self, GivenOptions, ReferenceOption, Settings},
@@ -58,7 +58,7 @@ struct Comet {
     shows_reference: bool,
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     settings.check_neither_weights_nor_shots(METHOD.name)?;
     if settings.prompts.is_some() {
         return Err(setup::Error::Conflict("`comet` has no prompts to replace".into()));
@@ -70,16 +70,13 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 }
 
 impl Protocol for Comet {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.estimate(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.estimate(panel, segment))
     }
 }
 
 impl Comet {
-    fn estimate(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn estimate(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let reference = match (&segment.reference, self.shows_reference) {
             (None, true) => return Err(Error::no_reference()),
             (reference, shown) => reference.as_deref().filter(|_| shown),
@@ -88,13 +85,13 @@ impl Comet {
         let estimate =
             panel.estimate(Role::Annotator, ESTIMATE, &MetricTexts { source, translation, reference })?;
         let errors = estimate.spans.iter().map(|span| marked(span, translation));
-        let verdict = Verdict::new(estimate.score, errors.collect::<Result<_, Error>>()?);
+        let verdict = Verdict::new(estimate.score, errors.collect::<Result<_>>()?);
         Ok(Verdict { warning: estimate.is_cut.then(|| CUT.to_owned()), ..verdict })
     }
 }
 
 /// The error that a span marks; one of special tokens alone has no text.
-fn marked(span: &EstimatedSpan, translation: &str) -> Result<ErrorSpan, Error> {
+fn marked(span: &EstimatedSpan, translation: &str) -> Result<ErrorSpan> {
     let failed =
         |reason: String| Error::Failed(format!("the metric's span {}..{} {reason}", span.start, span.end));
     let severity: Severity = span.severity.parse().map_err(|error| failed(format!("has an {error}")))?;

@@ -9,7 +9,6 @@ use std::ops::Range;
 use crate::{llm::Reply, mqm::ErrorSpan};
 
 /// The confidence in each string value of this key, in the order of a JSON answer.
-#[must_use]
 pub fn value_confidences(reply: &Reply, key: &str) -> Vec<Option<f64>> {
     let spelled = Spelled::new(reply);
     values(&reply.text, key).into_iter().map(|value| spelled.mean(&value)).collect()

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{
-    Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Result, Role, Stage,
+    Verdict,
     answers::{
         blocks,
         chances::{EXPECT, GivenAnswer, Scoring},
@@ -50,7 +51,6 @@ pub struct Declaration {
 
 impl Declaration {
     /// The files that it renders in a preset.
-    #[must_use]
     pub fn files(&self, preset: Preset) -> Vec<File> {
         let mut files = match self.prompt {
             Layout::Message(file) => vec![file],
@@ -117,7 +117,7 @@ pub struct SingleQuestion {
 }
 
 impl Protocol for SingleQuestion {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         if self.reads == Reads::Translations {
             let units = Texts::units(self.granularity, group);
             return in_parallel(&units, |idx, texts| self.judge_unit(&panel.about(idx), texts));
@@ -153,7 +153,7 @@ impl From<SingleQuestion> for Judge {
 ///
 /// # Errors
 /// Those of [`SingleQuestion::load`].
-pub fn judge(method: &Method<'_>, question: Declaration, settings: &Settings) -> Result<Judge, setup::Error> {
+pub fn judge(method: &Method<'_>, question: Declaration, settings: &Settings) -> setup::Result<Judge> {
     Ok(SingleQuestion::load(method, question, settings)?.into())
 }
 
@@ -162,11 +162,7 @@ impl SingleQuestion {
     ///
     /// # Errors
     /// [`setup::Error`]: weights or shots that the method does not have, or files that cannot be used.
-    pub fn load(
-        method: &Method<'_>,
-        question: Declaration,
-        settings: &Settings,
-    ) -> Result<Self, setup::Error> {
+    pub fn load(method: &Method<'_>, question: Declaration, settings: &Settings) -> setup::Result<Self> {
         let prompts = Prompts::load(&question.files(settings.preset), settings)?;
         Self::with_prompts(method, question, prompts, settings)
     }
@@ -180,7 +176,7 @@ impl SingleQuestion {
         question: Declaration,
         prompts: Prompts,
         settings: &Settings,
-    ) -> Result<Self, setup::Error> {
+    ) -> setup::Result<Self> {
         check_settings(method, &question, settings)?;
         let is_strict = settings.preset == Preset::Strict;
         let granularity = settings.granularity.unwrap_or(method.granularities[0]);
@@ -221,25 +217,21 @@ impl SingleQuestion {
     }
 
     /// Its prompts.
-    #[must_use]
     pub fn prompts(&self) -> &Prompts {
         &self.prompts
     }
 
     /// Its inputs, for the signature.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
         Provenance::of(&self.prompts)
     }
 
     /// The stage of its calls.
-    #[must_use]
     pub fn stage(&self) -> Stage {
         self.question.stage
     }
 
     /// The granularity in force.
-    #[must_use]
     pub fn granularity(&self) -> Granularity {
         self.granularity
     }
@@ -248,7 +240,7 @@ impl SingleQuestion {
     ///
     /// # Errors
     /// The reason why the unit has no verdict.
-    pub fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+    pub fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict> {
         let role = self.question.role;
         let mut chat = self.about(texts)?;
         if let Some((stage, thought)) = self.question.thought {
@@ -312,7 +304,7 @@ impl SingleQuestion {
     /// # Errors
     /// [`Error::Empty`] when there is no text to judge, [`Error::Failed`] when a reference is to be shown and
     /// the segment has none.
-    pub fn about(&self, texts: &Texts) -> Result<Chat, Error> {
+    pub fn about(&self, texts: &Texts) -> Result<Chat> {
         match self.reads {
             Reads::Translations if texts.is_empty() => Err(Error::nothing_to_judge()),
             Reads::SourcesOnly if texts.source.trim().is_empty() => {
@@ -323,7 +315,6 @@ impl SingleQuestion {
     }
 
     /// The verdict of a rating on the method's scale.
-    #[must_use]
     pub fn rated(&self, raw: f64) -> Verdict {
         let scale = self.scale;
         let score = if scale.raw == Direction::Lower { -raw } else { raw };
@@ -331,8 +322,8 @@ impl SingleQuestion {
         Verdict { raw, quality_score, ..Verdict::new(score, Vec::new()) }
     }
 
-    fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
-        let mut values = json!(texts.query().shown(self.preset));
+    fn chat(&self, texts: &Texts) -> Result<Chat> {
+        let mut values = texts.query().shown(self.preset);
         values["reference"] = json!(self.reference(texts)?);
         if let Answers::Fields(fields) = &self.question.answers {
             values["schema"] = json!(fields.shown_schema(&self.prompts)?);
@@ -361,7 +352,7 @@ impl SingleQuestion {
     }
 
     /// The reference as it is shown, in `code` stripped as all texts.
-    fn reference<'t>(&self, texts: &'t Texts) -> Result<Option<&'t str>, Error> {
+    fn reference<'t>(&self, texts: &'t Texts) -> Result<Option<&'t str>> {
         if !self.question.shows_reference {
             return Ok(None);
         }
@@ -371,11 +362,7 @@ impl SingleQuestion {
 }
 
 /// Rejects weights and shots that a method does not have.
-fn check_settings(
-    method: &Method<'_>,
-    question: &Declaration,
-    settings: &Settings,
-) -> Result<(), setup::Error> {
+fn check_settings(method: &Method<'_>, question: &Declaration, settings: &Settings) -> setup::Result<()> {
     if method.weights.is_none() && question.shots.is_none() {
         return settings.check_neither_weights_nor_shots(method.name);
     }

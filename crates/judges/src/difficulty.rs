@@ -18,14 +18,13 @@ use super::{
     answers::rating::Rating,
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::{Scale, Unit},
     setup::Preset,
 };
 
-const PROMPT: File =
-    File { name: "difficulty/difficulty.j2", text: include_str!("difficulty/difficulty.j2") };
-const FORM: File = File { name: "difficulty/form.json", text: include_str!("difficulty/form.json") };
+const PROMPT: File = file!("difficulty/difficulty.j2");
+const FORM: File = file!("difficulty/form.json");
 
 /// The stages of its calls.
 const RATE: Stage = Stage::new("rate");

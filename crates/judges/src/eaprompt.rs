@@ -41,11 +41,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     answers::form_about,
-    confidence, in_parallel,
+    confidence,
     method::Calls,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     scale::Scale,
     setup::{self, Preset, Reference, Settings, options},
@@ -62,15 +62,14 @@ pub mod examples;
 
 pub mod list;
 
-const QUESTION: File = File { name: "eaprompt/question.j2", text: include_str!("eaprompt/question.j2") };
-const ANSWER: File = File { name: "eaprompt/answer.j2", text: include_str!("eaprompt/answer.j2") };
+const QUESTION: File = file!("eaprompt/question.j2");
+const ANSWER: File = file!("eaprompt/answer.j2");
 /// The question of stage 2.
-pub const COUNT: File = File { name: "eaprompt/count.j2", text: include_str!("eaprompt/count.j2") };
-const SCHEMA: File = File { name: "eaprompt/schema.json", text: include_str!("eaprompt/schema.json") };
+pub const COUNT: File = file!("eaprompt/count.j2");
+const SCHEMA: File = file!("eaprompt/schema.json");
 /// The example printed in M-MAD.
-pub const SHOTS: File = File { name: "eaprompt/shots.jsonl", text: include_str!("eaprompt/shots.jsonl") };
-const SHOTS_STRICT: File =
-    File { name: "eaprompt/shots.strict.jsonl", text: include_str!("eaprompt/shots.strict.jsonl") };
+pub const SHOTS: File = file!("eaprompt/shots.jsonl");
+const SHOTS_STRICT: File = file!("eaprompt/shots.strict.jsonl");
 
 /// Answer tokens of the errors and of the counts.
 const ERRORS_BUDGET: usize = 768;
@@ -91,7 +90,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: Scale::PENALTY,
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(EaPrompt::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| EaPrompt::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -157,25 +156,22 @@ pub struct Texts<'a> {
 }
 
 impl Protocol for EaPrompt {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
-impl From<EaPrompt> for Judge {
-    fn from(judge: EaPrompt) -> Self {
-        let calls = match judge.counting {
-            Counting::Listed | Counting::Within => Calls::exactly(1),
-            Counting::Prompted => Calls::up_to(2),
-        };
-        let provenance = Provenance::of(&judge.prompts).with("shots", judge.examples.to_string());
-        Self { calls: Some(calls), ..Self::new(provenance, judge) }
-    }
+fn built(judge: EaPrompt) -> Judge {
+    let calls = match judge.counting {
+        Counting::Listed | Counting::Within => Calls::exactly(1),
+        Counting::Prompted => Calls::up_to(2),
+    };
+    let provenance = Provenance::of(&judge.prompts).with("shots", judge.examples.to_string());
+    Judge { calls: Some(calls), ..Judge::new(provenance, judge) }
 }
 
 impl Options {
     /// The source of the counts.
-    #[must_use]
     pub fn counting(&self) -> Counting {
         match (*self.is_one_step, *self.is_listed) {
             (true, _) => Counting::Within,
@@ -191,7 +187,7 @@ impl EaPrompt {
     /// # Errors
     /// The errors of [`super::registry::build`]; weights, which the option `w-major` stands for; options that
     /// do not go together; a file of examples that cannot be used.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let preset = settings.preset;
         check_options(settings, options)?;
         let not_ours = "`demo=detailed` is about the authors' examples; hint: use preset `code`";
@@ -223,16 +219,13 @@ impl EaPrompt {
     }
 
     /// Renders every template once.
-    fn try_out(&self) -> Result<(), Error> {
+    fn try_out(&self) -> Result<()> {
         self.question(Texts::sample(self.shows_reference), false)?;
         self.examples.all().iter().try_for_each(|shot| self.example_answer(shot).map(drop))?;
         if self.counting == Counting::Prompted { self.count_chat("a").map(drop) } else { Ok(()) }
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let (answer, named) = self.identify(panel, segment)?;
         let errors = match (self.counting, self.preset) {
             (Counting::Prompted, _) => counted(&named, self.count(panel, &answer)?),
@@ -247,7 +240,7 @@ impl EaPrompt {
     }
 
     /// Stage 1: the answer, and the errors named in it.
-    fn identify(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
+    fn identify(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>)> {
         let chat = self.chat(segment)?;
         let form = self.form(segment)?;
         let budget = self.max_tokens.unwrap_or(ERRORS_BUDGET);
@@ -263,7 +256,7 @@ impl EaPrompt {
     }
 
     /// Stage 2: the numbers of major and minor errors in the answer of stage 1, from a fresh prompt.
-    fn count(&self, panel: &Panel, errors: &str) -> Result<[usize; 2], Error> {
+    fn count(&self, panel: &Panel, errors: &str) -> Result<[usize; 2]> {
         let chat = self.count_chat(errors)?;
         let form = match self.preset {
             Preset::Strict => ResponseFormat::Regex("[1-9]?[0-9], [1-9]?[0-9]".into()),
@@ -282,7 +275,7 @@ impl EaPrompt {
     }
 
     /// The question of stage 1 about a segment, after its examples.
-    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment) -> Result<Chat> {
         let texts = Texts::of(segment, self.shows_reference)?;
         let examples = self.examples.of(segment);
         let mut chat = Chat::new();
@@ -293,7 +286,7 @@ impl EaPrompt {
         Ok(chat.user(self.question(texts, !examples.is_empty())?))
     }
 
-    fn question(&self, texts: Texts, from_template: bool) -> Result<String, Error> {
+    fn question(&self, texts: Texts, from_template: bool) -> Result<String> {
         let schema = match self.preset {
             Preset::Strict => Some(self.prompts.render(SCHEMA, ())?.trim_end().to_owned()),
             Preset::Paper | Preset::Code => None,
@@ -307,12 +300,12 @@ impl EaPrompt {
         self.prompts.render(QUESTION, query)
     }
 
-    fn count_chat(&self, errors: &str) -> Result<Chat, Error> {
+    fn count_chat(&self, errors: &str) -> Result<Chat> {
         Ok(Chat::new().user(self.prompts.render(COUNT, json!({ "errors": errors, "code": false }))?))
     }
 
     /// An example's answer in the layout of the preset.
-    fn example_answer(&self, example: &Shot) -> Result<String, Error> {
+    fn example_answer(&self, example: &Shot) -> Result<String> {
         let errors = &example.errors;
         let of = |severity: Severity| errors.iter().filter(move |e| e.severity == severity);
         let n = [Severity::Major, Severity::Minor].map(|severity| of(severity).count());
@@ -341,13 +334,14 @@ impl EaPrompt {
     }
 
     /// The form of stage 1.
-    fn form(&self, segment: &Segment) -> Result<ResponseFormat, Error> {
+    fn form(&self, segment: &Segment) -> Result<ResponseFormat> {
         if self.preset != Preset::Strict {
             return Ok(ResponseFormat::Text);
         }
-        let schema = serde_json::from_str(&self.prompts.render(SCHEMA, ())?)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is not valid JSON: {e}", SCHEMA.name)))?;
-        Ok(form_about(schema, [("translation", &segment.hypothesis), ("source", &segment.source)]))
+        Ok(form_about(
+            self.prompts.json(SCHEMA, ())?,
+            [("translation", &segment.hypothesis), ("source", &segment.source)],
+        ))
     }
 }
 
@@ -356,7 +350,7 @@ impl<'a> Texts<'a> {
     ///
     /// # Errors
     /// [`Error::Failed`] for a reference that is to be shown and missing.
-    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
+    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self> {
         let reference = segment.reference.as_deref().filter(|_| shows_reference);
         if shows_reference && reference.is_none() {
             return Err(Error::no_reference());
@@ -365,14 +359,12 @@ impl<'a> Texts<'a> {
     }
 
     /// The texts of an example.
-    #[must_use]
     pub fn of_example(example: &'a Shot, shows_reference: bool) -> Self {
         let reference = example.reference.as_deref().filter(|_| shows_reference);
         Self { source: &example.source, reference, target: &example.target }
     }
 
     /// Texts for a test rendering of a prompt.
-    #[must_use]
     pub fn sample(shows_reference: bool) -> Self {
         Self { source: "a", reference: shows_reference.then_some("c"), target: "b" }
     }
@@ -382,7 +374,7 @@ impl<'a> Texts<'a> {
 ///
 /// # Errors
 /// [`setup::Error::Conflict`].
-pub fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+pub fn check_options(settings: &Settings, options: &Options) -> setup::Result<()> {
     setup::reject(&[
         (settings.weights.is_some(), "eaprompt weighs by its option `w-major`; hint: leave the weights out"),
         (
@@ -393,7 +385,7 @@ pub fn check_options(settings: &Settings, options: &Options) -> Result<(), setup
 }
 
 /// The errors of a `strict` answer.
-fn read_json(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+fn read_json(answer: &str) -> Result<Vec<ErrorSpan>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -414,7 +406,6 @@ fn read_json(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
 }
 
 /// The verdict on these errors, of which a minor one costs 1.
-#[must_use]
 pub fn weighed(mut errors: Vec<ErrorSpan>, w_major: f64) -> Verdict {
     for error in &mut errors {
         error.weight = if error.severity == Severity::Major { w_major } else { 1.0 };
@@ -425,7 +416,6 @@ pub fn weighed(mut errors: Vec<ErrorSpan>, w_major: f64) -> Verdict {
 }
 
 /// As many errors of each severity as were counted: the first that are named, then errors without a span.
-#[must_use]
 pub fn counted(named: &[ErrorSpan], [n_major, n_minor]: [usize; 2]) -> Vec<ErrorSpan> {
     let of = |severity: Severity, n: usize| {
         let unnamed = std::iter::repeat_with(move || ErrorSpan::new("other", "", severity));

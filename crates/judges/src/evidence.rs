@@ -38,6 +38,9 @@ pub struct Hit {
     pub score: f32,
 }
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// The reason why evidence cannot be indexed or found.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -66,19 +69,18 @@ pub enum Index {}
 impl Index {
     /// # Errors
     /// [`Error::NotBuilt`], always.
-    pub fn open(dir: &Path) -> Result<Self, Error> {
+    pub fn open(dir: &Path) -> Result<Self> {
         Err(Error::NotBuilt(dir.into()))
     }
 
     /// The fingerprint of an index; there is none without the feature.
-    #[must_use]
     pub fn fingerprint(&self) -> &str {
         match *self {}
     }
 
     /// # Errors
     /// None: there is no index.
-    pub fn search(&self, _: &str, _: usize) -> Result<Vec<Hit>, Error> {
+    pub fn search(&self, _: &str, _: usize) -> Result<Vec<Hit>> {
         match *self {}
     }
 }

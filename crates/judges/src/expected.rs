@@ -1,7 +1,7 @@
 //! The mean of a score's distribution, from the model's exact probability of every value that the answer
 //! could have, instead of the one value that was written. It does not apply to answers in words.
 
-use super::{Error, Panel, Role, Step};
+use super::{Error, Panel, Result, Role, Step};
 use crate::llm::{self, Chat, Scored};
 
 /// The mean of a whole number from 0 to 100, computed as by [`score`]: of each number its digits and no
@@ -9,13 +9,7 @@ use crate::llm::{self, Chat, Scored};
 ///
 /// # Errors
 /// Those of [`score`].
-pub fn percent(
-    panel: &Panel,
-    role: Role,
-    step: impl Into<Step>,
-    chat: &Chat,
-    prefix: &str,
-) -> Result<f64, Error> {
+pub fn percent(panel: &Panel, role: Role, step: impl Into<Step>, chat: &Chat, prefix: &str) -> Result<f64> {
     let values: Vec<_> = (0..=100).map(|score| (f64::from(score), score.to_string())).collect();
     score(panel, role, step, chat, prefix, &values)
 }
@@ -38,7 +32,7 @@ pub fn score(
     chat: &Chat,
     prefix: &str,
     values: &[(f64, String)],
-) -> Result<f64, Error> {
+) -> Result<f64> {
     let chat = Chat { prefill: format!("{}{prefix}", chat.prefill), ..chat.clone() };
     let texts: Vec<String> = values.iter().map(|(_, text)| text.clone()).collect();
     let scored = panel.score_continuations(role, step, &chat, &texts)?;

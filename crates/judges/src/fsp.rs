@@ -36,17 +36,17 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
-        errors::{AnswerFormat, ShownShot, Target},
+        errors::{AnswerFormat, Target},
     },
     in_parallel,
     method::Calls,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
@@ -64,7 +64,7 @@ mod omissions;
 
 use focus::{Document, Focus};
 
-const PROMPT: File = File { name: "fsp/fsp.j2", text: include_str!("fsp/fsp.j2") };
+const PROMPT: File = file!("fsp/fsp.j2");
 
 /// Answer tokens of one question.
 const BUDGET: usize = 1024;
@@ -92,7 +92,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(Fsp::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Fsp::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -145,13 +145,13 @@ struct Answer {
 }
 
 impl Protocol for Fsp {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         let Some(document) = Document::join(group) else { return Vec::new() };
         let foci = self.foci(panel, group);
         let found = in_parallel(&foci, |_, focus| {
             self.ask_focus(&panel.about(focus.segment), &document, group, focus)
         });
-        let mut by_segment: Vec<Vec<Result<Answer, Error>>> = group.iter().map(|_| Vec::new()).collect();
+        let mut by_segment: Vec<Vec<Result<Answer>>> = group.iter().map(|_| Vec::new()).collect();
         for (focus, found) in foci.iter().zip(found) {
             by_segment[focus.segment].push(found);
         }
@@ -168,15 +168,13 @@ impl Protocol for Fsp {
     }
 }
 
-impl From<Fsp> for Judge {
-    fn from(judge: Fsp) -> Self {
-        Self {
-            grouping: judge.granularity.grouping(),
-            // The question for omissions is about the whole group.
-            asks_apart: !judge.seeks_omissions,
-            calls: Some(judge.scoring.calls()),
-            ..Self::new(Provenance::of(&judge.prompts), judge)
-        }
+fn built(judge: Fsp) -> Judge {
+    Judge {
+        grouping: judge.granularity.grouping(),
+        // The question for omissions is about the whole group.
+        asks_apart: !judge.seeks_omissions,
+        calls: Some(judge.scoring.calls()),
+        ..Judge::new(Provenance::of(&judge.prompts), judge)
     }
 }
 
@@ -185,7 +183,7 @@ impl Fsp {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`], and options beyond the paper with its preset.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
             explain: *options.explain,
@@ -274,7 +272,7 @@ impl Fsp {
         document: &Document,
         group: &[Segment],
         focus: &Focus,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Answer> {
         let segment = &group[focus.segment];
         let source = if self.layout.is_strict { &segment.source } else { &document.source };
         let mut parts = 1;
@@ -309,7 +307,7 @@ impl Fsp {
         panel: &Panel,
         document: &Document,
         group: &[Segment],
-    ) -> Result<Vec<(usize, ErrorSpan)>, Error> {
+    ) -> Result<Vec<(usize, ErrorSpan)>> {
         if !self.seeks_omissions {
             return Ok(Vec::new());
         }
@@ -318,9 +316,9 @@ impl Fsp {
     }
 
     /// The verdict about one segment from the answers about its foci.
-    fn verdict(&self, found: Vec<Result<Answer, Error>>, omitted: Vec<ErrorSpan>) -> Result<Verdict, Error> {
+    fn verdict(&self, found: Vec<Result<Answer>>, omitted: Vec<ErrorSpan>) -> Result<Verdict> {
         let weights = self.weights;
-        let found = found.into_iter().collect::<Result<Vec<Answer>, Error>>()?;
+        let found = found.into_iter().collect::<Result<Vec<Answer>>>()?;
         if found.is_empty() {
             return Err(Error::nothing_to_judge());
         }
@@ -338,41 +336,27 @@ impl Fsp {
 
     /// The question about one focus; all questions of a group (of a window) begin with the same bytes, up to
     /// the focus.
-    fn chat(&self, group: &[Segment], focus: &Focus, parts: usize) -> Result<Chat, Error> {
+    fn chat(&self, group: &[Segment], focus: &Focus, parts: usize) -> Result<Chat> {
         let (document, at) = focus.shown(group, parts);
         self.render(&document, focus.text, at)
     }
 
     /// The focus stands at byte `at` of the document's translation.
-    fn render(&self, document: &Document, focus: &str, at: usize) -> Result<Chat, Error> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            strict: bool,
-            schema: String,
-            shots: Vec<ShownShot<'a>>,
-            source_lang: &'a str,
-            source: &'a str,
-            target_lang: &'a str,
-            target: &'a str,
-            focus: &'a str,
-            /// Which occurrence of its text in the translation the focus is, from 1, also within longer
-            /// texts.
-            occurrence: usize,
-            occurrences: usize,
-        }
+    fn render(&self, document: &Document, focus: &str, at: usize) -> Result<Chat> {
         let count = |text: &str| if focus.is_empty() { 0 } else { text.matches(focus).count() };
-        let query = Query {
-            strict: self.layout.is_strict,
-            schema: self.layout.schema(&self.prompts, MAX_ERRORS)?,
-            shots: self.layout.shown(&self.shots),
-            source_lang: document.source_lang,
-            source: &document.source,
-            target_lang: document.target_lang,
-            target: &document.target,
-            focus,
-            occurrence: count(&document.target[..at]) + 1,
-            occurrences: count(&document.target).max(1),
-        };
+        // `occurrence`: which one of its text in the translation it is, from 1, also within longer texts.
+        let query = json!({
+            "strict": self.layout.is_strict,
+            "schema": self.layout.schema(&self.prompts, MAX_ERRORS)?,
+            "shots": self.layout.shown(&self.shots),
+            "source_lang": document.source_lang,
+            "source": document.source,
+            "target_lang": document.target_lang,
+            "target": document.target,
+            "focus": focus,
+            "occurrence": count(&document.target[..at]) + 1,
+            "occurrences": count(&document.target).max(1),
+        });
         Ok(Chat::new().user(self.prompts.render(PROMPT, query)?))
     }
 }

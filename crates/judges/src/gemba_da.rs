@@ -25,13 +25,13 @@ use super::{
     answers::{chances::EXPECT, rating::Rating},
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, GivenOptions, ReferenceOption, ScoreOption, Settings},
 };
 
-const PAPER: File = File { name: "gemba_da/paper.j2", text: include_str!("gemba_da/paper.j2") };
-const FORM: File = File { name: "gemba_da/form.json", text: include_str!("gemba_da/form.json") };
+const PAPER: File = file!("gemba_da/paper.j2");
+const FORM: File = file!("gemba_da/form.json");
 
 /// The stages of its calls.
 const ASSESS: Stage = Stage::new("assess");
@@ -64,7 +64,7 @@ pub const QUESTION: Declaration = Declaration {
     budget: 64,
 };
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     let question = Declaration { shows_reference, ..QUESTION };
     let is_expected = *ScoreOption::read(options).is_expected;

@@ -40,19 +40,19 @@
 //! - WMT 2026, empty translations. The baseline scores them 0, with an omission, without a call; so does
 //!   `code`.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Question, Role, Stage, Verdict,
+    Judge, Method, Panel, Protocol, Provenance, Question, Result, Role, Stage, Verdict,
     answers::{
         blocks,
         rating::{self, Rating},
     },
-    confidence, expected, in_parallel,
+    confidence, expected,
     method::Calls,
-    pair::{Pair, PromptPair},
+    pair::Pair,
     panel::reasoning::Thought,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, GivenOptions, Preset, Reference, Settings, SharedOptions, options},
     shots::{self, Shot},
@@ -67,11 +67,11 @@ pub mod wmt26;
 
 use wmt26::{Domain, Shown};
 
-const SYSTEM: File = File { name: "gemba_esa/system.j2", text: include_str!("gemba_esa/system.j2") };
-const SPANS: File = File { name: "gemba_esa/spans.j2", text: include_str!("gemba_esa/spans.j2") };
-const ANSWER: File = File { name: "gemba_esa/answer.j2", text: include_str!("gemba_esa/answer.j2") };
-const SCORE: File = File { name: "gemba_esa/score.j2", text: include_str!("gemba_esa/score.j2") };
-const SHOTS: File = File { name: "gemba_esa/shots.jsonl", text: include_str!("gemba_esa/shots.jsonl") };
+const SYSTEM: File = file!("gemba_esa/system.j2");
+const SPANS: File = file!("gemba_esa/spans.j2");
+const ANSWER: File = file!("gemba_esa/answer.j2");
+const SCORE: File = file!("gemba_esa/score.j2");
+const SHOTS: File = file!("gemba_esa/shots.jsonl");
 
 /// Answer tokens of the spans and of the score in `strict`.
 const SPANS_BUDGET: usize = 768;
@@ -102,7 +102,7 @@ pub const METHOD: Method = Method {
     ..Method::with(|settings, options_given| {
         let options = Options::read(options_given);
         check_options(settings, &options, options_given)?;
-        Ok(GembaEsa::new(settings, &options)?.into())
+        GembaEsa::new(settings, &options).map(built)
     })
 };
 
@@ -146,7 +146,7 @@ impl Options {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] for a number that is not whole or below 1.
-    pub fn thought(&self) -> Result<Option<Thought>, setup::Error> {
+    pub fn thought(&self) -> setup::Result<Option<Thought>> {
         match *self.thinking {
             Some(n) if n.fract() != 0.0 || n < 1.0 => {
                 let reason = "`thinking` is a whole number of tokens from 1, or `off`";
@@ -176,16 +176,12 @@ pub struct Questions {
 }
 
 impl Protocol for GembaEsa {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| {
-            if segment.is_blank() {
-                return Err(Error::nothing_to_judge());
-            }
-            let panel = panel.about(idx);
-            let (answer, errors) = self.spans(&panel, segment)?;
-            let chat = self.thought(&panel, SCORE_STAGE, self.questions.score(segment, &answer)?)?;
-            let raw = self.score(&panel, &chat)?;
-            let mean = || expected::percent(&panel, Role::Annotator, EXPECT, &chat, "");
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| {
+            let (answer, errors) = self.spans(panel, segment)?;
+            let chat = self.thought(panel, SCORE_STAGE, self.questions.score(segment, &answer)?)?;
+            let raw = self.score(panel, &chat)?;
+            let mean = || expected::percent(panel, Role::Annotator, EXPECT, &chat, "");
             let score = if self.expected { mean()? } else { raw };
             let (source, target) = (&segment.source, &segment.hypothesis);
             let (errors, _) = mqm::assess(errors, source, target, Repeats::Merged, self.weights);
@@ -198,13 +194,11 @@ impl Protocol for GembaEsa {
     }
 }
 
-impl From<GembaEsa> for Judge {
-    fn from(judge: GembaEsa) -> Self {
-        let thoughts = if judge.thinking.is_some() { 2 } else { 0 };
-        let calls = Calls::up_to(if judge.expected { 3 } else { 2 } + thoughts);
-        let sampled_at = judge.thinking.map(|thought| [thought.temperature, thought.top_p]);
-        Self { calls: Some(calls), sampled_at, ..Self::new(judge.questions.provenance(), judge) }
-    }
+fn built(judge: GembaEsa) -> Judge {
+    let thoughts = if judge.thinking.is_some() { 2 } else { 0 };
+    let calls = Calls::up_to(if judge.expected { 3 } else { 2 } + thoughts);
+    let sampled_at = judge.thinking.map(|thought| [thought.temperature, thought.top_p]);
+    Judge { calls: Some(calls), sampled_at, ..Judge::new(judge.questions.provenance(), judge) }
 }
 
 /// Rejects options that an edition does not have.
@@ -215,7 +209,7 @@ pub fn check_options(
     settings: &Settings,
     options: &Options,
     options_given: &GivenOptions,
-) -> Result<(), setup::Error> {
+) -> setup::Result<()> {
     let conflict = |reason: String| Err(setup::Error::Conflict(reason));
     let reasoning = SharedOptions::read(options_given).effort;
     if options.thinking.is_some() && reasoning.is_some() {
@@ -247,7 +241,7 @@ impl GembaEsa {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`].
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         Ok(Self {
             questions: Questions::new(settings, options)?,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
@@ -258,7 +252,7 @@ impl GembaEsa {
     }
 
     /// Stage 1: the unchanged answer and the errors in it.
-    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
+    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>)> {
         let chat = self.thought(panel, SPANS_STAGE, self.questions.spans(segment)?)?;
         let budget = self.max_tokens.unwrap_or(SPANS_BUDGET);
         let form = blocks::form(blocks::ESA, MAX_ERRORS, &segment.source, &segment.hypothesis);
@@ -270,19 +264,19 @@ impl GembaEsa {
     }
 
     /// Stage 2: a score that has seen the annotation.
-    fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
+    fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64> {
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
         let form = ResponseFormat::Regex(rating::PERCENT.into());
         Rating::Number.read(&self.ask(panel, SCORE_STAGE, panel.question(chat, &form, budget))?.text)
     }
 
     /// The question with the thought before its answer; unchanged without thinking.
-    fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat, Error> {
+    fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat> {
         let Some(thought) = self.thinking else { return Ok(chat) };
         Ok(panel.after_thought(Role::Annotator, THINK.about(stage.name()), &chat, thought)?)
     }
 
-    fn ask(&self, panel: &Panel, stage: Stage, mut question: Question) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, stage: Stage, mut question: Question) -> Result<Reply> {
         if let Some(thought) = self.thinking {
             question.sampling = thought.sampling(&question.sampling);
         }
@@ -295,7 +289,7 @@ impl Questions {
     ///
     /// # Errors
     /// Prompts or shots that cannot be used.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let shown = (*options.edition == Edition::Wmt26)
             .then(|| Shown { domain: *options.domain, reference: options.reference.is_shown(settings) });
         let has_shots = shown.is_none() && settings.has_shots(*options.has_shots)?;
@@ -313,7 +307,6 @@ impl Questions {
     }
 
     /// The prompts in force.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
         let provenance = Provenance::of(&self.prompts);
         if self.shown.is_some() { provenance.with("shots", "0") } else { provenance }
@@ -323,7 +316,7 @@ impl Questions {
     ///
     /// # Errors
     /// A template that cannot be filled in, and a reference that is missing.
-    pub fn spans(&self, segment: &Segment) -> Result<Chat, Error> {
+    pub fn spans(&self, segment: &Segment) -> Result<Chat> {
         if let Some(shown) = &self.shown {
             return shown.spans(&self.prompts, segment);
         }
@@ -340,18 +333,13 @@ impl Questions {
     ///
     /// # Errors
     /// Those of [`Questions::spans`].
-    pub fn score(&self, segment: &Segment, spans: &str) -> Result<Chat, Error> {
-        #[derive(Serialize)]
-        struct Scored<'a> {
-            #[serde(flatten)]
-            query: PromptPair<'a>,
-            spans: &'a str,
-        }
+    pub fn score(&self, segment: &Segment, spans: &str) -> Result<Chat> {
         if let Some(shown) = &self.shown {
             return shown.score(&self.prompts, segment, spans);
         }
-        let query = Pair::of(segment).shown(self.preset);
-        Ok(Chat::new().user(self.prompts.render(SCORE, Scored { query, spans })?))
+        let mut query = Pair::of(segment).shown(self.preset);
+        query["spans"] = json!(spans);
+        Ok(Chat::new().user(self.prompts.render(SCORE, query)?))
     }
 }
 

@@ -49,17 +49,17 @@ use super::{
     },
     declaration::{Answers, Declaration, Layout, SingleQuestion},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, GivenOptions, Granularity, Preset, Settings, options},
 };
 
-const SYSTEM: File = File { name: "gemba_mqm/system.j2", text: include_str!("gemba_mqm/system.j2") };
-const TEXT: File = File { name: "gemba_mqm/text.j2", text: include_str!("gemba_mqm/text.j2") };
-const ANSWER: File = File { name: "gemba_mqm/answer.j2", text: include_str!("gemba_mqm/answer.j2") };
-const ZERO_SHOT: File = File { name: "gemba_mqm/zero_shot.j2", text: include_str!("gemba_mqm/zero_shot.j2") };
-const SHOTS: File = File { name: "gemba_mqm/shots.jsonl", text: include_str!("gemba_mqm/shots.jsonl") };
-const JSON: File = File { name: "gemba_mqm/json.j2", text: include_str!("gemba_mqm/json.j2") };
+const SYSTEM: File = file!("gemba_mqm/system.j2");
+const TEXT: File = file!("gemba_mqm/text.j2");
+const ANSWER: File = file!("gemba_mqm/answer.j2");
+const ZERO_SHOT: File = file!("gemba_mqm/zero_shot.j2");
+const SHOTS: File = file!("gemba_mqm/shots.jsonl");
+const JSON: File = file!("gemba_mqm/json.j2");
 
 /// The stages of its calls.
 pub const ANNOTATE: Stage = Stage::new("annotate");
@@ -111,7 +111,7 @@ options! {
     }
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     Ok(question(settings, &Options::read(options))?.into())
 }
 
@@ -119,7 +119,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 ///
 /// # Errors
 /// Options that do not go together, and those of [`SingleQuestion::load`].
-pub fn question(settings: &Settings, options: &Options) -> Result<SingleQuestion, setup::Error> {
+pub fn question(settings: &Settings, options: &Options) -> setup::Result<SingleQuestion> {
     check_options(options)?;
     let has_shots = settings.has_shots(*options.has_shots)?;
     let is_strict = settings.preset == Preset::Strict;
@@ -139,7 +139,7 @@ pub fn question(settings: &Settings, options: &Options) -> Result<SingleQuestion
 }
 
 /// The JSON form.
-fn json(settings: &Settings, options: &Options, has_shots: bool) -> Result<Declaration, setup::Error> {
+fn json(settings: &Settings, options: &Options, has_shots: bool) -> setup::Result<Declaration> {
     let scoring = match (*options.is_expected, *options.quality) {
         (true, _) => Scoring::ExpectedQuality,
         (_, true) => Scoring::Quality,
@@ -165,7 +165,7 @@ fn json(settings: &Settings, options: &Options, has_shots: bool) -> Result<Decla
 ///
 /// # Errors
 /// [`setup::Error::Conflict`].
-pub fn check_options(options: &Options) -> Result<(), setup::Error> {
+pub fn check_options(options: &Options) -> setup::Result<()> {
     setup::reject(&[
         (
             !*options.is_json && (options.explain.is_given || *options.quality),

@@ -25,16 +25,14 @@ use super::{
     answers::{chances::EXPECT, rating::Rating},
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::{Scale, Unit},
     setup::{self, GivenOptions, ReferenceOption, ScoreOption, Settings},
 };
 
-const SQM_PROMPT: File = File { name: "gemba_scales/sqm.j2", text: include_str!("gemba_scales/sqm.j2") };
-const STARS_PROMPT: File =
-    File { name: "gemba_scales/stars.j2", text: include_str!("gemba_scales/stars.j2") };
-const CLASSES_PROMPT: File =
-    File { name: "gemba_scales/classes.j2", text: include_str!("gemba_scales/classes.j2") };
+const SQM_PROMPT: File = file!("gemba_scales/sqm.j2");
+const STARS_PROMPT: File = file!("gemba_scales/stars.j2");
+const CLASSES_PROMPT: File = file!("gemba_scales/classes.j2");
 
 /// The stage of the rating.
 const ASSESS: Stage = Stage::new("assess");
@@ -99,7 +97,7 @@ pub const CLASSES_QUESTION: Declaration = Declaration {
     ..SQM_QUESTION
 };
 
-fn build_sqm(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build_sqm(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let expected_after = ScoreOption::read(options).is_expected.then_some("");
     let answers = Answers::Rating { rating: Rating::Number, expected_after };
     judge(&SQM, Declaration { answers, ..SQM_QUESTION }, settings, options)
@@ -110,7 +108,7 @@ fn judge(
     question: Declaration,
     settings: &Settings,
     options: &GivenOptions,
-) -> Result<Judge, setup::Error> {
+) -> setup::Result<Judge> {
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     declaration::judge(method, Declaration { shows_reference, ..question }, settings)
 }

@@ -28,7 +28,7 @@ use super::{
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     pair::Texts,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, Granularity, Preset, Settings},
 };
@@ -36,7 +36,7 @@ use crate::{mqm::ErrorSpan, segment::Segment};
 
 pub mod taught;
 
-const PROMPT: File = File { name: "gmft/gmft.j2", text: include_str!("gmft/gmft.j2") };
+const PROMPT: File = file!("gmft/gmft.j2");
 
 /// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
@@ -75,7 +75,7 @@ const QUESTION: Declaration = Declaration {
 ///
 /// # Errors
 /// Those of [`declaration::judge`].
-pub fn judge(settings: &Settings) -> Result<Judge, setup::Error> {
+pub fn judge(settings: &Settings) -> setup::Result<Judge> {
     declaration::judge(&METHOD, QUESTION, settings)
 }
 
@@ -84,7 +84,6 @@ pub fn judge(settings: &Settings) -> Result<Judge, setup::Error> {
 ///
 /// # Panics
 /// When there is no segment.
-#[must_use]
 pub fn answer(group: &[Segment], errors: &[Vec<ErrorSpan>]) -> String {
     let texts = Texts::join(group).expect("a unit has a segment");
     let written = FORMAT.written(&taught::errors(group, errors, texts.max_errors()));

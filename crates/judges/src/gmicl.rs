@@ -27,14 +27,14 @@ use serde_json::json;
 use tribunal_core::digest;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Role, Stage, Verdict,
+    Judge, Method, Panel, Protocol, Result, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, Scoring},
         errors::{AnswerFormat, Target},
     },
     declaration::{Answers, Declaration, Layout, SingleQuestion},
     method::Calls,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, GivenOptions, Granularity, Preset, Settings, options},
     shots::Shot,
@@ -45,7 +45,7 @@ mod examples;
 
 use examples::{Choice, Documents};
 
-const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gmicl.j2") };
+const PROMPT: File = file!("gmicl/gmicl.j2");
 
 /// The five of GMICL-5.
 const N_EXAMPLES: usize = 5;
@@ -111,11 +111,11 @@ struct Gmicl {
 }
 
 impl Protocol for Gmicl {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         self.question.judge(panel, group)
     }
 
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+    fn check_input(&self, segments: &[Segment]) -> setup::Result<()> {
         // `methods show` prints the prompts without examples.
         if self.examples.is_empty() {
             return Err(setup::Error::NoExamples);
@@ -133,7 +133,7 @@ impl Protocol for Gmicl {
 }
 
 /// The judge. Without shots it has prompts and no examples, and accepts no input.
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let options = Options::read(options);
     let (scoring, quality) = (*options.scoring, *options.quality);
     setup::reject(&[(

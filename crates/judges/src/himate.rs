@@ -63,11 +63,11 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Question, Retry, Role, Stage, Verdict,
+    Judge, Method, Model, Panel, Protocol, Provenance, Question, Result, Retry, Role, Stage, Verdict,
     in_parallel,
     method::Calls,
     pair::Pair,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, Preset, Settings, options},
     shots::{self, Shot},
@@ -106,10 +106,9 @@ pub mod stages {
     pub const LOCATE: Stage = Stage::new("locate");
 }
 
-const SHOTS: File = File { name: "himate/shots.jsonl", text: include_str!("himate/shots.jsonl") };
-const COMPARISON: File =
-    File { name: "himate/comparison.json", text: include_str!("himate/comparison.json") };
-const INFORMATION: File = File { name: "himate/information.j2", text: include_str!("himate/information.j2") };
+const SHOTS: File = file!("himate/shots.jsonl");
+const COMPARISON: File = file!("himate/comparison.json");
+const INFORMATION: File = file!("himate/information.j2");
 /// Metadata shown by `tribunal methods show himate`.
 pub const METHOD: Method = Method {
     name: "himate",
@@ -131,7 +130,7 @@ pub const METHOD: Method = Method {
     weights: Some("himate"),
     answer_tokens: Some(23),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(HiMate::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| HiMate::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -158,7 +157,6 @@ pub const N_SUBTYPES: usize = 19;
 
 /// Model calls for a segment, retries apart: no subtype finds anything; four do, of which two are confirmed
 /// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
-#[must_use]
 pub const fn calls(preset: Preset, stages: Stages, is_weighed: bool, n_subtypes: usize) -> Calls {
     let reflection = if is_weighed { 3 } else { 2 };
     let span = if matches!(preset, Preset::Strict) { 1 } else { 0 };
@@ -210,8 +208,8 @@ struct Task<'a> {
 }
 
 impl Protocol for HiMate {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
     /// Language pairs without examples.
@@ -227,21 +225,19 @@ impl Protocol for HiMate {
         if self.stages == Stages::Single { Vec::new() } else { pairs.into_iter().map(remark).collect() }
     }
 
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> setup::Result<()> {
         self.limit.check_model(&model_of(Role::Tier2))
     }
 }
 
-impl From<HiMate> for Judge {
-    fn from(judge: HiMate) -> Self {
-        let provenance = Provenance::of(&judge.prompts);
-        let provenance = match judge.limit.calibration() {
-            Some(hash) => provenance.with("calibration", hash),
-            None => provenance,
-        };
-        let calls = calls(judge.preset, judge.stages, judge.is_weighed, judge.subtypes().count());
-        Self { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Self::new(provenance, judge) }
-    }
+fn built(judge: HiMate) -> Judge {
+    let provenance = Provenance::of(&judge.prompts);
+    let provenance = match judge.limit.calibration() {
+        Some(hash) => provenance.with("calibration", hash),
+        None => provenance,
+    };
+    let calls = calls(judge.preset, judge.stages, judge.is_weighed, judge.subtypes().count());
+    Judge { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Judge::new(provenance, judge) }
 }
 
 impl HiMate {
@@ -250,7 +246,7 @@ impl HiMate {
     /// # Errors
     /// The errors of [`super::registry::build`]; options that do not go together; a calibration for other
     /// prompts.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         check_options(options)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
         let prompts = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
@@ -285,21 +281,16 @@ impl HiMate {
     }
 
     /// The hash of the prompts in force, which a calibration names.
-    #[must_use]
     pub fn prompts_hash(&self) -> &str {
         self.prompts.hash()
     }
 
     /// The way of comparing errors, as named in a calibration: `weighed` or `asked`.
-    #[must_use]
     pub fn comparison_name(&self) -> &'static str {
         if self.is_weighed { "weighed" } else { "asked" }
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let errors = if self.stages == Stages::Single {
             self.evaluate_alone(panel, segment)?
         } else {
@@ -311,7 +302,7 @@ impl HiMate {
     }
 
     /// All tier-2 agents at once.
-    fn evaluate_subtypes(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
+    fn evaluate_subtypes(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>> {
         let mut tasks = Vec::new();
         for (core, subtype) in self.subtypes() {
             let limit = self.limit.for_subtype(segment, &subtype.path)?;
@@ -322,7 +313,7 @@ impl HiMate {
     }
 
     /// One subtype through all stages. The outcome for an error is counted with the call that found it.
-    fn evaluate_subtype(&self, task: &Task, limit: f64) -> Result<Option<ErrorSpan>, Error> {
+    fn evaluate_subtype(&self, task: &Task, limit: f64) -> Result<Option<ErrorSpan>> {
         let Some(found) = task.stage(|task| self.evaluate(task))? else { return Ok(None) };
         if self.stages == Stages::Evaluation {
             let found = task.stage(|task| self.locate(task, found.clone()))?;
@@ -357,7 +348,7 @@ impl HiMate {
     ///
     /// # Errors
     /// An answer that cannot be used, or none.
-    pub fn confidences(&self, panel: &Panel, segment: &Segment) -> Result<Vec<(String, f64)>, Error> {
+    pub fn confidences(&self, panel: &Panel, segment: &Segment) -> Result<Vec<(String, f64)>> {
         let subtypes: Vec<_> = self.subtypes().collect();
         let found = in_parallel(&subtypes, |_, (core, subtype)| {
             let task = Task { panel, segment, core, subtype };
@@ -368,13 +359,13 @@ impl HiMate {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    fn two_turns(&self, system: File, user: File, values: &Value) -> Result<Chat, Error> {
+    fn two_turns(&self, system: File, user: File, values: &Value) -> Result<Chat> {
         let system = self.prompts.render(system, values)?;
         Ok(Chat::new().system(system).user(self.prompts.render(user, values)?))
     }
 
     /// An error in the form that the later stages show.
-    fn information(&self, subtype: &Subtype, found: &Finding) -> Result<String, Error> {
+    fn information(&self, subtype: &Subtype, found: &Finding) -> Result<String> {
         let severity = capitalised(found.severity);
         let values = json!({
             "subtype": subtype, "severity": severity, "span": found.span, "explanation": found.explanation,
@@ -394,11 +385,13 @@ impl HiMate {
     }
 
     /// The enforced form; free text where answers are not enforced.
-    fn form(
-        &self,
-        enforced: impl FnOnce() -> Result<ResponseFormat, Error>,
-    ) -> Result<ResponseFormat, Error> {
+    fn form(&self, enforced: impl FnOnce() -> Result<ResponseFormat>) -> Result<ResponseFormat> {
         if self.is_strict() { enforced() } else { Ok(ResponseFormat::Text) }
+    }
+
+    /// The form that this file describes, in `strict`; free text in other presets.
+    fn json_form(&self, file: File, values: Value) -> Result<ResponseFormat> {
+        self.form(|| Ok(ResponseFormat::json(self.prompts.json(file, values)?)))
     }
 
     fn subtypes(&self) -> impl Iterator<Item = (&Core, &Subtype)> {
@@ -406,7 +399,7 @@ impl HiMate {
     }
 
     /// Renders every prompt once.
-    fn try_prompts(&self) -> Result<(), Error> {
+    fn try_prompts(&self) -> Result<()> {
         for (core, subtype) in self.subtypes().take(1) {
             let mut values = self.query(&Pair::sample(), subtype);
             self.try_evaluation(&values)?;
@@ -434,14 +427,14 @@ impl Task<'_> {
         role: Role,
         stage: Stage,
         question: &Question,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let step = stage.about(self.subtype.path.as_str());
         self.panel.ask_until(role, step, question, Retry::AGENT, read)
     }
 
     /// Runs a stage, and once more at another seed where one of its answers cannot be used.
-    fn stage<T>(&self, work: impl Fn(&Task) -> Result<T, Error>) -> Result<T, Error> {
+    fn stage<T>(&self, work: impl Fn(&Task) -> Result<T>) -> Result<T> {
         match work(self) {
             Err(error) if error.is_of_the_answer() => {
                 let seed = self.panel.sampling.seed.wrapping_add(ANOTHER_TIME);
@@ -473,7 +466,7 @@ fn capitalised(severity: mqm::Severity) -> String {
 ///
 /// # Errors
 /// [`setup::Error::Conflict`].
-pub fn check_options(options: &Options) -> Result<(), setup::Error> {
+pub fn check_options(options: &Options) -> setup::Result<()> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
     let has_discussion = *options.stages == Stages::Discussion;
     let options_given =

@@ -118,13 +118,13 @@ pub use setup::{Granularity, LanguageCheck, Preset, Settings};
 pub trait Protocol: Sync + Send {
     /// Judges one group. The answer has one entry per unit: per segment, or one for the whole group when the
     /// granularity is a document or more (see [`Judge::unit`]).
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>>;
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>>;
 
     /// Checks the whole input before the first call.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when the judge cannot judge it.
-    fn check_input(&self, _segments: &[Segment]) -> Result<(), setup::Error> {
+    fn check_input(&self, _segments: &[Segment]) -> setup::Result<()> {
         Ok(())
     }
 
@@ -143,7 +143,7 @@ pub trait Protocol: Sync + Send {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when a setting holds for another model.
-    fn check_models(&self, _model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+    fn check_models(&self, _model_of: &dyn Fn(Role) -> Model) -> setup::Result<()> {
         Ok(())
     }
 }
@@ -185,7 +185,6 @@ pub struct Judge {
 
 impl Judge {
     /// A judge that gives each segment by itself a verdict, higher for the better.
-    #[must_use]
     pub fn new(provenance: Provenance, protocol: impl Protocol + 'static) -> Self {
         Self {
             protocol: Box::new(protocol),
@@ -226,25 +225,21 @@ impl Judge {
 
     /// [`Protocol::judge`], at every seed. No model is called about units that are not translations
     /// ([`untranslated`]).
-    #[must_use]
-    pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         untranslated::judge(self, &panel.with_reasoning(self.reasoning), group)
     }
 
     /// Warnings about the scores of a group's units, in words without a full stop; `None` for most.
-    #[must_use]
     pub fn warnings(&self, group: &[Segment]) -> Vec<Option<String>> {
         untranslated::warnings(self, group)
     }
 
     /// Its protocol, which checks input and models. Verdicts come from [`Judge::judge`].
-    #[must_use]
     pub fn protocol(&self) -> &dyn Protocol {
         self.protocol.as_ref()
     }
 
     /// The sampling of its questions.
-    #[must_use]
     pub fn sampling(&self, requested: &Sampling) -> Sampling {
         let [temperature, top_p] = self.sampled_at.unwrap_or([requested.temperature, requested.top_p]);
         Sampling { temperature, top_p, ..requested.clone() }
@@ -254,7 +249,7 @@ impl Judge {
     ///
     /// # Errors
     /// [`setup::Error::SameSamples`] when all samples would be the same, at temperature 0.
-    pub fn sampled(self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
+    pub fn sampled(self, samples: usize, sampling: &Sampling) -> setup::Result<Self> {
         if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
             return Err(setup::Error::SameSamples(samples));
         }
@@ -295,7 +290,6 @@ pub struct Provenance {
 
 impl Provenance {
     /// Prompts alone.
-    #[must_use]
     pub fn of(prompts: &prompt::Prompts) -> Self {
         let files = prompts.files().to_vec();
         Self { prompts: prompts.hash().to_owned(), files, ..Self::default() }
@@ -334,7 +328,7 @@ impl Model {
         method: &str,
         [name, sha256]: [&str; 2],
         hint: &str,
-    ) -> Result<(), setup::Error> {
+    ) -> setup::Result<()> {
         if self.sha256 == sha256 {
             return Ok(());
         }
@@ -404,7 +398,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// A verdict with this score as raw score too, and these errors.
-    #[must_use]
     pub fn new(score: f64, errors: Vec<ErrorSpan>) -> Self {
         Self { score, raw: score, quality_score: None, interval: None, errors, warning: None }
     }
@@ -419,6 +412,9 @@ fn on_empty(method: &str, segments: &[Segment]) -> Option<String> {
         )
     })
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason why a unit has no verdict.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -446,19 +442,16 @@ pub enum Error {
 
 impl Error {
     /// The error of a segment that [`Segment::is_blank`].
-    #[must_use]
     pub fn nothing_to_judge() -> Self {
         Self::Empty("source and hypothesis are both empty".into())
     }
 
     /// The error of a segment without the reference that is to be shown.
-    #[must_use]
     pub fn no_reference() -> Self {
         Self::Failed("the segment has no reference translation to show".into())
     }
 
     /// True if the model's answer is at fault, so that another answer might be usable.
-    #[must_use]
     pub fn is_of_the_answer(&self) -> bool {
         match self {
             Self::Unparsable(_)

@@ -26,10 +26,10 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Step, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Step, Verdict, in_parallel,
     method::{Calls, Output},
     on_empty,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::{Scale, Unit},
     setup::{self, Granularity, Preset, Settings, options},
 };
@@ -38,8 +38,7 @@ use crate::{
     segment::Segment,
 };
 
-const PROMPT: File =
-    File { name: "likelihood/likelihood.j2", text: include_str!("likelihood/likelihood.j2") };
+const PROMPT: File = file!("likelihood/likelihood.j2");
 
 /// Length in tokens from which no text is as improbable as chance under a working model.
 const LONG: usize = 8;
@@ -72,7 +71,7 @@ pub const METHOD: Method = Method {
     options: Options::CHOICES,
     common: &[],
     output: Output::LogProbabilities,
-    ..Method::with(|settings, options| Ok(Likelihood::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Likelihood::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -117,16 +116,16 @@ struct ScoredText {
 impl Protocol for Likelihood {
     /// Judges segment by segment, since each question continues where the last one ended; the readings run
     /// side by side.
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         let by_reading = in_parallel(&self.readings, |_, reading| {
             let weigh = |idx: usize| self.weigh(&panel.about(idx), *reading, &group[..=idx]);
             (0..group.len()).map(|idx| panel.wants(idx).then(|| weigh(idx))).collect::<Vec<_>>()
         });
         let segment_verdict = |idx: usize| {
             let values = by_reading.iter().map(|values| values[idx].clone());
-            let values: Option<Vec<Result<f64, Error>>> = values.collect();
+            let values: Option<Vec<Result<f64>>> = values.collect();
             let values = values.ok_or_else(Error::nothing_to_judge)?;
-            let values = values.into_iter().collect::<Result<Vec<f64>, Error>>()?;
+            let values = values.into_iter().collect::<Result<Vec<f64>>>()?;
             Ok(self.verdict(&values))
         };
         (0..group.len()).map(segment_verdict).collect()
@@ -137,13 +136,11 @@ impl Protocol for Likelihood {
     }
 }
 
-impl From<Likelihood> for Judge {
-    fn from(judge: Likelihood) -> Self {
-        Self {
-            grouping: judge.granularity.grouping(),
-            calls: Some(Calls::exactly(judge.readings.len())),
-            ..Self::new(Provenance::of(&judge.prompts), judge)
-        }
+fn built(judge: Likelihood) -> Judge {
+    Judge {
+        grouping: judge.granularity.grouping(),
+        calls: Some(Calls::exactly(judge.readings.len())),
+        ..Judge::new(Provenance::of(&judge.prompts), judge)
     }
 }
 
@@ -152,7 +149,7 @@ impl Likelihood {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`]; weights and shots, which the method does not have.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         settings.check_neither_weights_nor_shots(METHOD.name)?;
         let directions = *options.directions;
         let ways: &[bool] = if *options.is_relative { &[false, true] } else { &[false] };
@@ -171,7 +168,7 @@ impl Likelihood {
     }
 
     /// The log-probability of one text of the last segment, with the other segments as its context.
-    fn weigh(&self, panel: &Panel, reading: ScoredText, segments: &[Segment]) -> Result<f64, Error> {
+    fn weigh(&self, panel: &Panel, reading: ScoredText, segments: &[Segment]) -> Result<f64> {
         let (segment, earlier) = segments.split_last().ok_or_else(Error::nothing_to_judge)?;
         check(segment)?;
         let ScoredText { direction, is_alone } = reading;
@@ -198,7 +195,7 @@ impl Likelihood {
     }
 
     /// Unit: nats, per token unless they are summed up.
-    fn value(&self, scored: &[Scored], direction: Conditioning) -> Result<f64, Error> {
+    fn value(&self, scored: &[Scored], direction: Conditioning) -> Result<f64> {
         let n_tokens = scored.iter().map(|scored| scored.tokens.len()).sum::<usize>();
         let sum = scored.iter().map(Scored::logprob).sum::<f64>();
         let value = if self.is_sum { sum } else { sum / n_tokens as f64 };
@@ -256,7 +253,7 @@ fn has_signal(scored: &[Scored], n_tokens: usize) -> bool {
 }
 
 /// Checks that neither side is empty.
-fn check(segment: &Segment) -> Result<(), Error> {
+fn check(segment: &Segment) -> Result<()> {
     if segment.is_blank() {
         return Err(Error::nothing_to_judge());
     }

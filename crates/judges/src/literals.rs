@@ -8,7 +8,6 @@ use serde_json::{Map, Number, Value};
 use crate::setup;
 
 /// The value of a text that is one literal. `true`, `false` and `null` are names in Python, not values.
-#[must_use]
 pub fn literal(text: &str) -> Option<Value> {
     let mut reader = Reader { chars: text.chars().peekable() };
     let value = reader.value()?;
@@ -18,14 +17,12 @@ pub fn literal(text: &str) -> Option<Value> {
 
 /// The first literal that follows these words: `literal_after(file, "judge_prompt =")`. A call stands for its
 /// keyword arguments.
-#[must_use]
 pub fn literal_after(source: &str, words: &str) -> Option<Value> {
     let mut rests = source.match_indices(words).map(|(at, _)| &source[at + words.len()..]);
     rests.find_map(|tail| Reader { chars: tail.chars().peekable() }.value())
 }
 
 /// `template.format(name=value, ...)`; an empty name stands for `{}`. Values are not formatted again.
-#[must_use]
 pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::new();
     let mut tail = template;
@@ -43,7 +40,6 @@ pub fn format(template: &str, values: &[(&str, &str)]) -> String {
 
 /// Python's value of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None` if
 /// it has another name, or a format specification.
-#[must_use]
 pub fn interpolate(template: &str, values: &[(&str, &str)]) -> Option<String> {
     let mut text = String::new();
     let mut tail = template;
@@ -72,7 +68,6 @@ pub struct SourceFile {
 
 impl SourceFile {
     /// The error of a file that does not have the expected form.
-    #[must_use]
     pub fn fault(&self, reason: &str) -> setup::Error {
         setup::Error::Prompt { file: self.name.clone(), reason: reason.into() }
     }
@@ -81,7 +76,7 @@ impl SourceFile {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] where there is none.
-    pub fn value(&self, words: &str) -> Result<Value, setup::Error> {
+    pub fn value(&self, words: &str) -> setup::Result<Value> {
         let name = words.trim().trim_end_matches('=').trim_end();
         literal_after(&self.text, words).ok_or_else(|| self.fault(&format!("it does not define `{name}`")))
     }
@@ -90,7 +85,7 @@ impl SourceFile {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] where there is none.
-    pub fn text(&self, words: &str) -> Result<String, setup::Error> {
+    pub fn text(&self, words: &str) -> setup::Result<String> {
         match self.value(words)? {
             Value::String(text) => Ok(text),
             _ => Err(self.fault(&format!("`{}` is not a text", words.trim()))),
@@ -101,7 +96,7 @@ impl SourceFile {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] where there is none.
-    pub fn list(&self, words: &str) -> Result<Vec<String>, setup::Error> {
+    pub fn list(&self, words: &str) -> setup::Result<Vec<String>> {
         serde_json::from_value(self.value(words)?)
             .map_err(|e| self.fault(&format!("`{}`: {e}", words.trim())))
     }

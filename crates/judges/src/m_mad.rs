@@ -51,7 +51,6 @@
 //! - Coupled start (Table 5): GEMBA-MQM's errors, critical as major, are debated as one dimension.
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
-use serde::Serialize;
 use serde_json::json;
 
 use self::{
@@ -60,11 +59,11 @@ use self::{
     start::Start,
 };
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Stage, Step, Verdict, confidence,
+    Judge, Method, Panel, Protocol, Provenance, Result, Retry, Role, Stage, Step, Verdict, confidence,
     in_parallel,
     method::Calls,
     pair::Pair,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     setup::{self, GivenOptions, Preset, Settings, options},
     shots::Shot,
@@ -83,11 +82,10 @@ pub mod annotation;
 
 pub mod debate;
 
-const SYSTEM: File = File { name: "m_mad/system.j2", text: include_str!("m_mad/system.j2") };
-const QUERY: File = File { name: "m_mad/query.j2", text: include_str!("m_mad/query.j2") };
-const JUDGE_SYSTEM: File =
-    File { name: "m_mad/judge_system.j2", text: include_str!("m_mad/judge_system.j2") };
-const JUDGE: File = File { name: "m_mad/judge.j2", text: include_str!("m_mad/judge.j2") };
+const SYSTEM: File = file!("m_mad/system.j2");
+const QUERY: File = file!("m_mad/query.j2");
+const JUDGE_SYSTEM: File = file!("m_mad/judge_system.j2");
+const JUDGE: File = file!("m_mad/judge.j2");
 
 /// Answer tokens of an annotator and of the final judge.
 const ANNOTATION_BUDGET: usize = 1000;
@@ -115,7 +113,7 @@ pub const METHOD: Method = Method {
     options: Options::CHOICES,
     ..Method::with(|settings, options| {
         let (options, rounds) = read_options(options)?;
-        Ok(MMad::new(settings, &options, rounds)?.into())
+        MMad::new(settings, &options, rounds).map(built)
     })
 };
 
@@ -179,7 +177,7 @@ pub enum Shots {
 ///
 /// # Errors
 /// Options that do not go together, and a number of rounds that is out of range.
-pub fn read_options(options: &GivenOptions) -> Result<(Options, usize), setup::Error> {
+pub fn read_options(options: &GivenOptions) -> setup::Result<(Options, usize)> {
     let options = Options::read(options);
     check_options(&options)?;
     let rounds = rounds(&options)?;
@@ -205,19 +203,17 @@ enum Viewpoints {
 }
 
 impl Protocol for MMad {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
-impl From<MMad> for Judge {
-    fn from(judge: MMad) -> Self {
-        let mut provenance = Provenance::of(&judge.prompts).weighed_by(&judge.weights.name);
-        if let Start::Gemba(gemba) = &judge.start {
-            provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
-        }
-        Self { calls: Some(judge.calls()), ..Self::new(provenance, judge) }
+fn built(judge: MMad) -> Judge {
+    let mut provenance = Provenance::of(&judge.prompts).weighed_by(&judge.weights.name);
+    if let Start::Gemba(gemba) = &judge.start {
+        provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
     }
+    Judge { calls: Some(judge.calls()), ..Judge::new(provenance, judge) }
 }
 
 impl MMad {
@@ -225,7 +221,7 @@ impl MMad {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`], and options that do not go together.
-    fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options, rounds: usize) -> setup::Result<Self> {
         let rules = (*options.skip != Some(Skipped::Stage2)).then(|| Rules::of(options, rounds));
         let has_judge = *options.skip != Some(Skipped::Stage3);
         let is_gemba = *options.start == First::Gemba;
@@ -268,10 +264,7 @@ impl MMad {
     }
 
     /// The three stages.
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let viewpoints = match &self.start {
             Start::Gemba(gemba) => {
                 let annotations = start::from_gemba(gemba, panel, segment)?;
@@ -301,7 +294,7 @@ impl MMad {
         segment: &Segment,
         dimension: &Dimension,
         shots: &[Shot],
-    ) -> Result<Vec<Annotation>, Error> {
+    ) -> Result<Vec<Annotation>> {
         let annotations = self.annotate(panel, segment, dimension, shots)?;
         self.debate(panel, segment, dimension, annotations)
     }
@@ -313,7 +306,7 @@ impl MMad {
         segment: &Segment,
         dimension: &Dimension,
         shots: &[Shot],
-    ) -> Result<Vec<Annotation>, Error> {
+    ) -> Result<Vec<Annotation>> {
         let chat = self.chat(segment, dimension, shots)?;
         let question = Question {
             role: Role::Annotator,
@@ -331,7 +324,7 @@ impl MMad {
         segment: &Segment,
         dimension: &Dimension,
         stand: Vec<Annotation>,
-    ) -> Result<Vec<Annotation>, Error> {
+    ) -> Result<Vec<Annotation>> {
         match self.rules {
             Some(rules) => Debate::new(self, rules, panel, (segment, dimension), &stand).hold(),
             None => Ok(stand),
@@ -339,12 +332,7 @@ impl MMad {
     }
 
     /// Stage 3, final judgement (Figure 10).
-    fn conclude(
-        &self,
-        panel: &Panel,
-        segment: &Segment,
-        viewpoints: &Viewpoints,
-    ) -> Result<Vec<ErrorSpan>, Error> {
+    fn conclude(&self, panel: &Panel, segment: &Segment, viewpoints: &Viewpoints) -> Result<Vec<ErrorSpan>> {
         let all = viewpoints.all();
         let to_errors =
             |annotations: &[Annotation]| annotations.iter().map(|a| a.to_error(segment)).collect();
@@ -367,7 +355,7 @@ impl MMad {
     }
 
     /// The question of Stage 1: system, shots, segment. Up to the segment it is the same for all segments.
-    fn chat(&self, segment: &Segment, dimension: &Dimension, shots: &[Shot]) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment, dimension: &Dimension, shots: &[Shot]) -> Result<Chat> {
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
         for shot in shots {
             let answer = annotation::shot_annotations(shot, dimension, self.preset);
@@ -378,18 +366,14 @@ impl MMad {
         Ok(chat.user(self.render_query(dimension, Pair::of(segment))?))
     }
 
-    fn render_query(&self, dimension: &Dimension, pair: Pair) -> Result<String, Error> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            #[serde(flatten)]
-            pair: Pair<'a>,
-            dimension: &'a str,
-            strict: bool,
-        }
-        self.prompts.render(QUERY, Query { pair, dimension: dimension.name, strict: self.is_strict() })
+    fn render_query(&self, dimension: &Dimension, pair: Pair) -> Result<String> {
+        let mut query = json!(pair);
+        query["dimension"] = json!(dimension.name);
+        query["strict"] = json!(self.is_strict());
+        self.prompts.render(QUERY, query)
     }
 
-    fn judge_chat(&self, segment: &Segment, viewpoints: &Viewpoints) -> Result<Chat, Error> {
+    fn judge_chat(&self, segment: &Segment, viewpoints: &Viewpoints) -> Result<Chat> {
         let mut values = json!(Pair::of(segment));
         values["strict"] = json!(self.is_strict());
         match viewpoints {
@@ -410,7 +394,7 @@ impl MMad {
         dimension: &Dimension,
         thoughts: Option<&str>,
         segment: &Segment,
-    ) -> Result<ResponseFormat, Error> {
+    ) -> Result<ResponseFormat> {
         if self.is_strict() {
             return annotation::form(&self.prompts, dimension, thoughts, segment);
         }
@@ -424,8 +408,8 @@ impl MMad {
         question: &Question,
         chat: &Chat,
         form: &ResponseFormat,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);
         let request = panel.question(chat, form, max_tokens);
         panel.ask_until(question.role, &question.step, &request, Retry::AGENT, read)
@@ -457,7 +441,7 @@ impl Viewpoints {
 }
 
 /// Options that do not go together.
-fn check_options(options: &Options) -> Result<(), setup::Error> {
+fn check_options(options: &Options) -> setup::Result<()> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
     let is_gemba = *options.start == First::Gemba;
     if is_gemba && *options.skip == Some(Skipped::Stage1) {
@@ -488,7 +472,7 @@ fn check_options(options: &Options) -> Result<(), setup::Error> {
     Ok(())
 }
 
-fn rounds(options: &Options) -> Result<usize, setup::Error> {
+fn rounds(options: &Options) -> setup::Result<usize> {
     let rounds = Some(*options.rounds).filter(|n| n.fract() == 0.0 && (1.0..=MAX_ROUNDS).contains(n));
     rounds.map(|n| n as usize).ok_or_else(|| setup::Error::Value {
         option: "option `rounds`".into(),

@@ -94,13 +94,11 @@ impl Method<'static> {
 
 impl Method<'_> {
     /// True if its verdicts mark errors, so that a translation may be free of them.
-    #[must_use]
     pub fn marks_errors(&self) -> bool {
         self.weights.is_some() || self.scale.sums_errors()
     }
 
     /// Its scales with the options of each.
-    #[must_use]
     pub fn scales(&self) -> String {
         let weights = self.weights.and_then(|name| weights::signed(name).ok());
         let default = self.scale.signed(&Signature::new(), weights.as_deref());
@@ -117,7 +115,6 @@ impl Method<'_> {
     }
 
     /// The meaning of its scores and marks, the scale first, as sentences without full stops.
-    #[must_use]
     pub fn about(&self, scale: Scale) -> Vec<String> {
         let marks = self.marks.map(|sentence| format!("{}: {sentence}", self.name));
         std::iter::once(format!("scale: {scale}")).chain(marks).collect()
@@ -125,19 +122,16 @@ impl Method<'_> {
 
     /// The known blind spot, shown before the scores, as a sentence without a full stop; `None` if there is
     /// none.
-    #[must_use]
     pub fn caution(&self) -> Option<String> {
         self.blind_spots.map(|sentence| format!("{}: {sentence}", self.name))
     }
 
     /// True if systems may be ordered by their mean scores.
-    #[must_use]
     pub fn ranks_systems(&self) -> bool {
         self.system_means == SystemMeans::Rank
     }
 
     /// Its own options, then the common ones.
-    #[must_use]
     pub fn all_options(&self) -> Vec<OptionSpec> {
         [self.options, self.common].concat()
     }
@@ -146,7 +140,7 @@ impl Method<'_> {
     ///
     /// # Errors
     /// Those of [`GivenOptions::parse`].
-    pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
+    pub fn parse_options(&self, text: &str) -> setup::Result<GivenOptions> {
         GivenOptions::parse(self.name, &self.all_options(), text)
     }
 }
@@ -177,7 +171,7 @@ pub enum SystemMeans {
 }
 
 /// Builds a judge from settings and options.
-pub type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
+pub type Build = fn(&Settings, &GivenOptions) -> setup::Result<Judge>;
 
 /// Model calls for one unit of judgement. A retry after an unusable answer does not count, except where the
 /// published program itself asks again.
@@ -190,13 +184,11 @@ pub struct Calls {
 
 impl Calls {
     /// Exactly this many.
-    #[must_use]
     pub const fn exactly(n: usize) -> Self {
         Self { least: n, typical: n, most: n }
     }
 
     /// One question after the other, this many, as long as each answer can be used.
-    #[must_use]
     pub const fn up_to(n: usize) -> Self {
         Self { least: 1, typical: n, most: n }
     }
@@ -249,24 +241,20 @@ pub struct Stage(&'static str);
 
 impl Stage {
     /// A stage of this name, which stands in `calls.jsonl`.
-    #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self(name)
     }
 
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.0
     }
 
     /// A question of this stage about one part of the work: a dimension, a subtype.
-    #[must_use]
     pub fn about(self, part: impl Into<String>) -> Step {
         Step { stage: self, part: Some(part.into()), round: None }
     }
 
     /// A question of this stage in one round, from 1.
-    #[must_use]
     pub fn round(self, round: usize) -> Step {
         Step::from(self).round(round)
     }

@@ -94,7 +94,6 @@ impl Fault {
 
 /// The path in a request that names a file or a folder instead of a built-in method, and the options behind
 /// it. A path ends in `.toml` or has a `/` before the first colon.
-#[must_use]
 pub fn request(request: &str) -> Option<(&Path, &str)> {
     let first = request.split(':').next().unwrap_or_default();
     if !first.contains('/') && Path::new(first).extension() != Some("toml".as_ref()) {
@@ -108,7 +107,6 @@ pub fn request(request: &str) -> Option<(&Path, &str)> {
 }
 
 /// A method in a file as a run's signature describes it; `None` for other signatures.
-#[must_use]
 pub fn signed(signature: &Signature) -> Option<Method<'_>> {
     let (name, scale) = (signature.get("method")?, signature.get(FIELD)?);
     Some(described(name, Scale::signed_as(scale)?, signature.get("weights")))
@@ -126,7 +124,7 @@ impl MethodFile {
     /// # Errors
     /// [`setup::Error::Read`]; [`setup::Error::Line`] for a file that is no method, or that names files
     /// outside of its folder or values that templates do not have.
-    pub fn read(path: &Path) -> Result<Self, setup::Error> {
+    pub fn read(path: &Path) -> setup::Result<Self> {
         let (folder, name) = place(path);
         let text = read_within(&folder, &name)
             .map_err(|source| setup::Error::Read { file: folder.join(&name), source })?;
@@ -153,7 +151,6 @@ impl MethodFile {
     }
 
     /// Its metadata.
-    #[must_use]
     pub fn method(&self) -> Method<'_> {
         let Self { name, summary, citation, role, scale, weights, .. } = self;
         // A document has no reference of its own.
@@ -168,13 +165,11 @@ impl MethodFile {
     }
 
     /// Its files: their names in the folder and their texts.
-    #[must_use]
     pub fn files(&self) -> &[InForce] {
         &self.files
     }
 
     /// The form of its answers, about texts of a letter each.
-    #[must_use]
     pub fn form(&self) -> Option<ResponseFormat> {
         match &self.question.answers {
             Answers::Fields(fields) => Some(fields.form(&Texts::sample())),
@@ -187,7 +182,7 @@ impl MethodFile {
     /// # Errors
     /// [`setup::Error::Conflict`] for a folder of other prompts, and those of
     /// [`SingleQuestion::with_prompts`].
-    pub fn judge(&self, settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    pub fn judge(&self, settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
         setup::reject(&[(
             settings.prompts.is_some(),
             "a method in a file has its prompts beside it; hint: change those of a copy of its folder",
@@ -204,7 +199,7 @@ impl MethodFile {
 
     /// Checks that templates use no values but those that exist, and that they can be rendered with and
     /// without a reference; returns true if one shows it.
-    fn check_templates(&self, folder: &Path, templates: &Prompts) -> Result<bool, setup::Error> {
+    fn check_templates(&self, folder: &Path, templates: &Prompts) -> setup::Result<bool> {
         let mut takes_reference = false;
         for template in [SYSTEM, QUESTION] {
             let Some(file) = self.files.iter().find(|file| file.is_at(template)) else { continue };
@@ -244,7 +239,6 @@ impl MethodFile {
 }
 
 /// The folder of a method, and the name of its file there. A path that ends in `.toml` is that of a file.
-#[must_use]
 pub fn place(path: &Path) -> (PathBuf, String) {
     if path.extension().is_none_or(|ending| ending != "toml") {
         return (path.to_owned(), FILE.to_owned());

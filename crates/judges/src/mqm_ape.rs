@@ -19,7 +19,7 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Role, Stage, Step, Verdict,
+    Judge, Method, Panel, Protocol, Result, Role, Stage, Step, Verdict,
     declaration::{Declaration, SingleQuestion},
     gemba_mqm::{ANNOTATE, THREE_SHOT},
     in_parallel,
@@ -27,7 +27,7 @@ use super::{
     pair::Texts,
     pairwise::{Order, both_orders},
     panel::Retry,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     scale::Scale,
     setup::{self, Preset, Settings},
@@ -38,8 +38,8 @@ use crate::{
     segment::Segment,
 };
 
-const CORRECTION: File = File { name: "mqm_ape/correct.j2", text: include_str!("mqm_ape/correct.j2") };
-const COMPARISON: File = File { name: "mqm_ape/compare.j2", text: include_str!("mqm_ape/compare.j2") };
+const CORRECTION: File = file!("mqm_ape/correct.j2");
+const COMPARISON: File = file!("mqm_ape/compare.j2");
 
 /// The stages of its calls, after that of GEMBA-MQM.
 pub const CORRECT: Stage = Stage::new("correct");
@@ -68,7 +68,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("mqm-ape"),
     scale: Scale::PENALTY,
-    ..Method::with(|settings, _| Ok(MqmApe::new(settings)?.into()))
+    ..Method::with(|settings, _| MqmApe::new(settings).map(built))
 };
 
 /// Result of comparing a translation with its correction.
@@ -81,7 +81,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// From the winners in both orders; `true` is the correction.
-    #[must_use]
     pub fn from_winners(is_better: [bool; 2]) -> Self {
         match is_better {
             [true, true] => Self::Correction,
@@ -97,8 +96,8 @@ impl Outcome {
     /// Those of `is_a_better`.
     pub fn of_both_orders(
         part: &str,
-        is_a_better: impl Fn(Order, Step) -> Result<bool, Error> + Sync,
-    ) -> Result<Self, Error> {
+        is_a_better: impl Fn(Order, Step) -> Result<bool> + Sync,
+    ) -> Result<Self> {
         let is_correction_better = |order| {
             // Swapped, the correction is A.
             let is_swapped = order == Order::Swapped;
@@ -109,7 +108,6 @@ impl Outcome {
     }
 
     /// The error with its share of a penalty, and with the correction that won.
-    #[must_use]
     pub fn weigh(self, error: &ErrorSpan, correction: String) -> ErrorSpan {
         let (share, suggestion) = match self {
             Self::Correction => (1.0, Some(correction)),
@@ -138,7 +136,7 @@ impl Questions {
     ///
     /// # Errors
     /// The errors of [`SingleQuestion::load`].
-    pub fn load(errors: Declaration, settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn load(errors: Declaration, settings: &Settings) -> setup::Result<Self> {
         let files =
             errors.files(settings.preset).into_iter().chain([CORRECTION, COMPARISON]).collect::<Vec<_>>();
         let errors =
@@ -154,8 +152,8 @@ impl Questions {
     ///
     /// # Errors
     /// Those of [`Prompts::render`].
-    pub fn correction(&self, texts: &Texts, error: &ErrorSpan) -> Result<Chat, Error> {
-        let mut values = json!(texts.query().shown(self.preset));
+    pub fn correction(&self, texts: &Texts, error: &ErrorSpan) -> Result<Chat> {
+        let mut values = texts.query().shown(self.preset);
         values["category"] = json!(error.category);
         values["span"] = json!(error.span);
         Ok(Chat::new().user(self.errors.prompts().render(CORRECTION, values)?))
@@ -165,8 +163,8 @@ impl Questions {
     ///
     /// # Errors
     /// Those of [`Prompts::render`].
-    pub fn comparison(&self, texts: &Texts, correction: &str, order: Order) -> Result<Chat, Error> {
-        let mut values = json!(texts.query().shown(self.preset));
+    pub fn comparison(&self, texts: &Texts, correction: &str, order: Order) -> Result<Chat> {
+        let mut values = texts.query().shown(self.preset);
         let target = values["target"].as_str().unwrap_or_default().to_owned();
         let (a, b) = order.put(&target, correction);
         (values["a"], values["b"]) = (json!(a), json!(b));
@@ -174,26 +172,24 @@ impl Questions {
     }
 }
 
-impl From<MqmApe> for Judge {
-    fn from(judge: MqmApe) -> Self {
-        Self::new(judge.questions.errors.provenance(), judge)
-    }
+fn built(judge: MqmApe) -> Judge {
+    Judge::new(judge.questions.errors.provenance(), judge)
 }
 
 impl Protocol for MqmApe {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), &Texts::of(segment)))
     }
 }
 
 impl MqmApe {
-    fn new(settings: &Settings) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings) -> setup::Result<Self> {
         let weights = settings.weights("mqm-ape", settings.granularity.unwrap_or_default())?;
         let questions = Questions::load(THREE_SHOT, settings)?;
         Ok(Self { questions, weights, max_tokens: settings.max_tokens })
     }
 
-    fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict> {
         let named = self.questions.errors.judge_unit(panel, texts)?.errors;
         let weighed = in_parallel(&named, |idx, error| self.weighed(panel, texts, idx, error));
         let errors = weighed.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -201,13 +197,7 @@ impl MqmApe {
     }
 
     /// An error with its penalty and its suggestion.
-    fn weighed(
-        &self,
-        panel: &Panel,
-        texts: &Texts,
-        idx: usize,
-        error: &ErrorSpan,
-    ) -> Result<ErrorSpan, Error> {
+    fn weighed(&self, panel: &Panel, texts: &Texts, idx: usize, error: &ErrorSpan) -> Result<ErrorSpan> {
         let part = (idx + 1).to_string();
         let correction = self.correct(panel, texts, error, &part)?;
         if correction == texts.target.trim() {
@@ -221,7 +211,7 @@ impl MqmApe {
     }
 
     /// A translation without the error.
-    fn correct(&self, panel: &Panel, texts: &Texts, error: &ErrorSpan, part: &str) -> Result<String, Error> {
+    fn correct(&self, panel: &Panel, texts: &Texts, error: &ErrorSpan, part: &str) -> Result<String> {
         let chat = self.questions.correction(texts, error)?;
         // A translation of one line is corrected in one line.
         let any = if texts.target.trim().contains('\n') { "(?s:.+)" } else { r"[^\n]+" };
@@ -233,7 +223,7 @@ impl MqmApe {
     }
 
     /// True if translation A is better.
-    fn is_a_better(&self, panel: &Panel, step: Step, chat: &Chat) -> Result<bool, Error> {
+    fn is_a_better(&self, panel: &Panel, step: Step, chat: &Chat) -> Result<bool> {
         let form = ResponseFormat::Choice(["A", "B"].map(str::to_owned).into());
         let question = panel.question(chat, &form, self.max_tokens.unwrap_or(BUDGETS[1]));
         let reply = panel.answer(Role::Comparer, step, &question)?;
@@ -246,7 +236,7 @@ impl MqmApe {
 }
 
 /// The correction of an answer, without quotes that the translation does not have.
-fn read_correction(answer: &str, translation: &str) -> Result<String, Error> {
+fn read_correction(answer: &str, translation: &str) -> Result<String> {
     let unusable = |reason: &str| reading::unusable(answer, reason);
     let text =
         answer.trim().strip_prefix(LEAD).ok_or_else(|| unusable("no `Corrected Translation:`"))?.trim();

@@ -2,6 +2,7 @@
 //! or of the segments of a unit joined. Nothing is rendered here.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     Unit,
@@ -20,16 +21,7 @@ pub struct Pair<'a> {
     pub target: &'a str,
 }
 
-/// A pair for a prompt whose wording differs where it follows the authors' code.
-#[derive(Clone, Copy, Serialize)]
-pub struct PromptPair<'a> {
-    #[serde(flatten)]
-    pair: Pair<'a>,
-    code: bool,
-}
-
 impl<'a> Pair<'a> {
-    #[must_use]
     pub fn of(segment: &'a Segment) -> Self {
         Self {
             source_lang: segment.src_lang.name(),
@@ -39,7 +31,6 @@ impl<'a> Pair<'a> {
         }
     }
 
-    #[must_use]
     pub fn from_shot(shot: &'a Shot) -> Self {
         Self {
             source_lang: &shot.source_lang,
@@ -51,19 +42,15 @@ impl<'a> Pair<'a> {
 
     /// The pair in the form of a preset's prompt. The authors' programs strip the lines of their files, and
     /// so does `code`.
-    #[must_use]
-    pub fn shown(self, preset: Preset) -> PromptPair<'a> {
-        if preset != Preset::Code {
-            return PromptPair { pair: self, code: false };
-        }
-        PromptPair {
-            pair: Self { source: strip(self.source), target: strip(self.target), ..self },
-            code: true,
-        }
+    pub fn shown(self, preset: Preset) -> Value {
+        let code = preset == Preset::Code;
+        let strip = |text: &'a str| if code { strip(text) } else { text };
+        let mut values = json!(Self { source: strip(self.source), target: strip(self.target), ..self });
+        values["code"] = json!(code);
+        values
     }
 
     /// Texts for a test rendering of a prompt.
-    #[must_use]
     pub fn sample() -> Self {
         Self { source_lang: "", source: "a", target_lang: "", target: "b" }
     }
@@ -83,7 +70,6 @@ pub struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     /// The texts of a segment.
-    #[must_use]
     pub fn of(segment: &'a Segment) -> Self {
         Self {
             source_lang: segment.src_lang.name(),
@@ -96,7 +82,6 @@ impl<'a> Texts<'a> {
     }
 
     /// The segments of one unit, joined by newlines; `None` when there are none.
-    #[must_use]
     pub fn join(segments: &'a [Segment]) -> Option<Self> {
         let (first, n_segments) = (Self::of(segments.first()?), segments.len());
         if n_segments == 1 {
@@ -107,7 +92,6 @@ impl<'a> Texts<'a> {
     }
 
     /// The unit of each verdict of a group.
-    #[must_use]
     pub fn units(granularity: Granularity, group: &'a [Segment]) -> Vec<Self> {
         match granularity.unit() {
             Unit::Segment => group.iter().map(Self::of).collect(),
@@ -116,33 +100,28 @@ impl<'a> Texts<'a> {
     }
 
     /// Texts for a test rendering of a prompt.
-    #[must_use]
     pub fn sample() -> Self {
         let [source, target] = ["a", "b"].map(ToOwned::to_owned);
         Self { source_lang: "", source, target_lang: "", target, reference: Some("c"), n_segments: 1 }
     }
 
     /// The values for prompts, without the reference.
-    #[must_use]
     pub fn query(&self) -> Pair<'_> {
         let Self { source_lang, target_lang, .. } = self;
         Pair { source_lang, source: &self.source, target_lang, target: &self.target }
     }
 
     /// True if neither side has a text.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.source.trim().is_empty() && self.target.trim().is_empty()
     }
 
     /// Maximum number of errors of a `strict` answer: WMT's annotators mark up to five a segment.
-    #[must_use]
     pub fn max_errors(&self) -> usize {
         (5 * self.n_segments).clamp(10, 100)
     }
 
     /// Maximum number of errors in one block of a `strict` answer in text.
-    #[must_use]
     pub fn errors_in_a_block(&self) -> usize {
         (5 * self.n_segments).min(100)
     }

@@ -4,7 +4,7 @@
 
 use std::panic::resume_unwind;
 
-use super::Error;
+use super::Result;
 
 /// Order of two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,6 @@ pub enum Order {
 
 impl Order {
     /// The two texts in this order.
-    #[must_use]
     pub fn put<'t>(self, first: &'t str, second: &'t str) -> (&'t str, &'t str) {
         match self {
             Self::AsGiven => (first, second),
@@ -28,7 +27,7 @@ impl Order {
 ///
 /// # Errors
 /// The first error that `ask` returns.
-pub fn both_orders<T: Send>(ask: impl Fn(Order) -> Result<T, Error> + Sync) -> Result<[T; 2], Error> {
+pub fn both_orders<T: Send>(ask: impl Fn(Order) -> Result<T> + Sync) -> Result<[T; 2]> {
     std::thread::scope(|scope| {
         let swapped = scope.spawn(|| ask(Order::Swapped));
         let as_given = ask(Order::AsGiven);
@@ -45,7 +44,7 @@ mod tests {
     fn both_orders_are_asked() {
         let shown = both_orders(|order| Ok(order.put("a", "b"))).unwrap();
         assert_eq!(shown, [("a", "b"), ("b", "a")]);
-        let failing = |order| if order == Order::Swapped { Err(Error::Truncated(1)) } else { Ok(()) };
-        assert!(matches!(both_orders(failing), Err(Error::Truncated(1))));
+        let failing = |order| if order == Order::Swapped { Err(crate::Error::Truncated(1)) } else { Ok(()) };
+        assert!(matches!(both_orders(failing), Err(crate::Error::Truncated(1))));
     }
 }

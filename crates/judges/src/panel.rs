@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
-    Error,
+    Error, Result, Verdict,
     method::{Role, Step},
     reading,
 };
@@ -16,6 +16,7 @@ use crate::{
         ResponseFormat, Sampling, Scored,
     },
     parallel,
+    segment::Segment,
 };
 
 pub mod reasoning;
@@ -85,7 +86,7 @@ pub struct Question<'q> {
 
 impl Question<'_> {
     /// The answer, provided that its budget did not cut it.
-    fn whole(&self, reply: Reply) -> Result<Reply, Error> {
+    fn whole(&self, reply: Reply) -> Result<Reply> {
         reading::whole(&reply, self.sampling.max_tokens)?;
         Ok(reply)
     }
@@ -122,19 +123,16 @@ impl Panel {
     }
 
     /// Number of token positions that its models have computed so far.
-    #[must_use]
     pub fn computed(&self) -> usize {
         self.models().map(|model| model.computed()).sum()
     }
 
     /// Results of the steps that its models' devices computed a second time, always in the same order.
-    #[must_use]
     pub fn confirmed(&self) -> Vec<Confirmed> {
         self.models().flat_map(|model| model.confirmed()).collect()
     }
 
     /// A panel where one model plays every role.
-    #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
         let (assigned, record) = (BTreeMap::new(), Arc::default());
         Self { default, assigned, sampling, reasoning: None, unit: None, wanted: None, record }
@@ -185,7 +183,6 @@ impl Panel {
 
     /// True if a verdict is needed on this member of the group. A judge that shows the whole group but has
     /// questions about each member need not ask about the others; their verdicts are dropped.
-    #[must_use]
     pub fn wants(&self, member: usize) -> bool {
         self.wanted.as_ref().is_none_or(|members| members.contains(&member))
     }
@@ -197,19 +194,16 @@ impl Panel {
     }
 
     /// The model that plays a role.
-    #[must_use]
     pub fn llm(&self, role: Role) -> &Arc<dyn Llm> {
         self.assigned.get(&role).unwrap_or(&self.default)
     }
 
     /// True if one model plays both roles, so that their prompts share a prefix.
-    #[must_use]
     pub fn is_one_model(&self, a: Role, b: Role) -> bool {
         Arc::ptr_eq(self.llm(a), self.llm(b))
     }
 
     /// A question at the panel's sampling, with a budget of the judge's own.
-    #[must_use]
     pub fn question<'q>(&self, chat: &'q Chat, form: &'q ResponseFormat, max_tokens: usize) -> Question<'q> {
         Question { chat, form, sampling: Sampling { max_tokens, ..self.sampling.clone() } }
     }
@@ -218,7 +212,7 @@ impl Panel {
     ///
     /// # Errors
     /// The errors of the model's [`Llm::ask`]; [`llm::Error::NoSignal`].
-    pub fn ask(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply, llm::Error> {
+    pub fn ask(&self, role: Role, step: impl Into<Step>, question: &Question) -> llm::Result<Reply> {
         self.attempt(Attempt { role, step: step.into(), number: 0 }, question)
     }
 
@@ -226,7 +220,7 @@ impl Panel {
     ///
     /// # Errors
     /// Those of [`Panel::ask`], and [`Error::Truncated`].
-    pub fn answer(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply, Error> {
+    pub fn answer(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply> {
         question.whole(self.ask(role, step, question)?)
     }
 
@@ -242,8 +236,8 @@ impl Panel {
         step: impl Into<Step>,
         question: &Question,
         retry: Retry,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let again = |attempt: usize, _: &Sampling, _: &Error| {
             let temperature = question.sampling.temperature + retry.warmer * attempt as f32;
             (attempt < retry.tries).then(|| Sampling { temperature, ..question.sampling.clone() })
@@ -262,8 +256,8 @@ impl Panel {
         step: impl Into<Step>,
         question: &Question,
         again: impl Fn(usize, &Sampling, &Error) -> Option<Sampling>,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let mut attempt = Attempt { role, step: step.into(), number: 0 };
         let mut question = question.clone();
         let seed = question.sampling.seed;
@@ -288,12 +282,12 @@ impl Panel {
     }
 
     /// Asks and records a question, after the reasoning before its answer.
-    fn attempt(&self, attempt: Attempt, question: &Question) -> Result<Reply, llm::Error> {
+    fn attempt(&self, attempt: Attempt, question: &Question) -> llm::Result<Reply> {
         let chat = self.reasoned(&attempt, question.chat, &question.sampling)?;
         self.record_answer(attempt, &Question { chat: &chat, ..question.clone() })
     }
 
-    fn record_answer(&self, attempt: Attempt, question: &Question) -> Result<Reply, llm::Error> {
+    fn record_answer(&self, attempt: Attempt, question: &Question) -> llm::Result<Reply> {
         let Question { chat, form, sampling } = question;
         let start = Instant::now();
         let answered = self.llm(attempt.role).ask(chat, form, sampling);
@@ -315,7 +309,7 @@ impl Panel {
         step: impl Into<Step>,
         chat: &Chat,
         continuations: &[String],
-    ) -> Result<Vec<Scored>, llm::Error> {
+    ) -> llm::Result<Vec<Scored>> {
         let attempt = Attempt { role, step: step.into(), number: 0 };
         let chat = self.reasoned_as_before(&attempt, chat)?;
         let start = Instant::now();
@@ -337,7 +331,7 @@ impl Panel {
         chat: &Chat,
         text: &str,
         probe: &LinearProbe,
-    ) -> Result<Scored, llm::Error> {
+    ) -> llm::Result<Scored> {
         self.read_by(role, step.into(), chat, text, |llm| llm.read(chat, text, probe))
     }
 
@@ -345,7 +339,7 @@ impl Panel {
     ///
     /// # Errors
     /// The errors of the model's [`Llm::score`].
-    pub fn score(&self, role: Role, step: impl Into<Step>, chat: &Chat) -> Result<Vec<f64>, llm::Error> {
+    pub fn score(&self, role: Role, step: impl Into<Step>, chat: &Chat) -> llm::Result<Vec<f64>> {
         let scored = self.read_by(role, step.into(), chat, "", |llm| llm.score(chat))?;
         let outputs = scored.reading.and_then(|mut reading| reading.values.pop());
         outputs.ok_or_else(|| llm::Error::Engine("the record has no outputs of a score head".into()))
@@ -360,7 +354,7 @@ impl Panel {
         role: Role,
         step: impl Into<Step>,
         texts: &MetricTexts<'_>,
-    ) -> Result<Estimate, llm::Error> {
+    ) -> llm::Result<Estimate> {
         let estimate = |llm: &dyn Llm| llm.estimate(texts).map(Scored::from);
         let scored = self.read_by(role, step.into(), &texts.chat(), "", estimate)?;
         scored.estimate.ok_or_else(|| llm::Error::Engine("the record has no estimate of a metric".into()))
@@ -373,8 +367,8 @@ impl Panel {
         step: Step,
         chat: &Chat,
         text: &str,
-        read: impl FnOnce(&dyn Llm) -> Result<Scored, llm::Error>,
-    ) -> Result<Scored, llm::Error> {
+        read: impl FnOnce(&dyn Llm) -> llm::Result<Scored>,
+    ) -> llm::Result<Scored> {
         let start = Instant::now();
         let states = read(&**self.llm(role));
         let attempt = Attempt { role, step, number: 0 };
@@ -384,7 +378,7 @@ impl Panel {
     }
 
     /// Records texts that were scored, with a reply that sums them up.
-    fn record_scores(&self, mut call: Call, scored: &Result<Vec<Scored>, llm::Error>) {
+    fn record_scores(&self, mut call: Call, scored: &llm::Result<Vec<Scored>>) {
         (call.scored, call.error) = answer_and_error(scored);
         let weighed =
             call.scored.iter().filter(|scored| scored.reading.is_none() && scored.estimate.is_none());
@@ -439,8 +433,19 @@ impl Panel {
         self.record.lock().push(call);
     }
 
+    /// Verdicts of a judge that judges each segment apart, all at once. One whose source and translation are
+    /// both empty gets none.
+    pub fn each_segment(
+        &self,
+        group: &[Segment],
+        judge: impl Fn(&Self, &Segment) -> Result<Verdict> + Sync,
+    ) -> Vec<Result<Verdict>> {
+        in_parallel(group, |idx, segment| {
+            if segment.is_blank() { Err(Error::nothing_to_judge()) } else { judge(&self.about(idx), segment) }
+        })
+    }
+
     /// The calls since [`Panel::fresh`], by unit; calls about one unit stay in their order.
-    #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
         let mut calls = std::mem::take(&mut *self.record.lock());
         calls.sort_by_key(|call| call.unit);
@@ -449,7 +454,7 @@ impl Panel {
 }
 
 /// The answer, or an empty one and the error.
-fn answer_and_error<T: Clone + Default>(result: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
+fn answer_and_error<T: Clone + Default>(result: &llm::Result<T>) -> (T, Option<llm::Error>) {
     match result {
         Ok(answer) => (answer.clone(), None),
         Err(error) => (T::default(), Some(error.clone())),

@@ -18,13 +18,13 @@
 //! - A fit holds for the model, the prompt and the layers that it was made with, and lists the texts that it
 //!   was fitted on.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     method::{Calls, Output, SystemMeans},
     on_empty,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::Scale,
     scope::Scope,
     setup::{self, Preset, Settings, options},
@@ -32,7 +32,7 @@ use super::{
 use crate::{
     llm::Chat,
     mqm::{self, ErrorSpan, weights::Weights},
-    segment::Segment,
+    segment::{Lang, Segment},
 };
 
 pub mod checks;
@@ -49,7 +49,7 @@ pub use super::scope::language_pair as pair;
 
 use fit::{Fit, Readout};
 
-const PROMPT: File = File { name: "probe/probe.j2", text: include_str!("probe/probe.j2") };
+const PROMPT: File = file!("probe/probe.j2");
 
 /// The question that it asks.
 const READ: Stage = Stage::new("read");
@@ -78,7 +78,7 @@ pub const METHOD: Method = Method {
     options: Options::CHOICES,
     common: &[],
     output: Output::States,
-    ..Method::with(|settings, options| Ok(Probe::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Probe::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -100,8 +100,8 @@ pub struct Probe {
 }
 
 impl Protocol for Probe {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.read(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.read(panel, segment))
     }
 
     fn notes(&self, segments: &[Segment]) -> Vec<String> {
@@ -112,24 +112,14 @@ impl Protocol for Probe {
         Some(self.fit.scope())
     }
 
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> setup::Result<()> {
         self.fit.check_model(&model_of(Role::Annotator))
     }
 }
 
-impl From<Probe> for Judge {
-    fn from(judge: Probe) -> Self {
-        let provenance = Provenance::of(&judge.prompts).with("fit", judge.fit.hash());
-        Self { trained_on: Some(judge.fit.trained_on()), ..Self::new(provenance, judge) }
-    }
-}
-
-/// The prompt in front of a translation.
-#[derive(Serialize)]
-struct Query<'a> {
-    source_lang: &'a str,
-    target_lang: &'a str,
-    source: &'a str,
+fn built(judge: Probe) -> Judge {
+    let provenance = Provenance::of(&judge.prompts).with("fit", judge.fit.hash());
+    Judge { trained_on: Some(judge.fit.trained_on()), ..Judge::new(provenance, judge) }
 }
 
 impl Probe {
@@ -138,7 +128,7 @@ impl Probe {
     /// # Errors
     /// The errors of [`super::registry::build`]; shots, which the method does not have; a fit that cannot be
     /// read or was made with another prompt.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         if settings.shots.is_some() {
             return Err(setup::Error::NoShots);
         }
@@ -150,17 +140,14 @@ impl Probe {
     ///
     /// # Errors
     /// A fit that was made with another prompt, weights that are not known.
-    pub fn with(fit: Fit, settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn with(fit: Fit, settings: &Settings) -> setup::Result<Self> {
         let prompts = prompts(settings)?;
         fit.check_prompts(prompts.hash())?;
         let weights = mqm::weights::find(settings.weights.as_deref().unwrap_or("wmt"))?;
         Ok(Self { prompts, fit, weights, has_checks: true })
     }
 
-    fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         if segment.hypothesis.trim().is_empty() {
             return Err(Error::Empty("the translation is empty".into()));
         }
@@ -186,7 +173,6 @@ pub(super) fn with_checks(verdict: Verdict, segment: &Segment, weights: &Weights
 }
 
 /// The verdict of a fit on the readout of a translation.
-#[must_use]
 pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Readout) -> Verdict {
     let pair = pair(segment);
     let score = fit.score(seen, &pair);
@@ -201,9 +187,9 @@ pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Readout) 
 ///
 /// # Errors
 /// A prompt that cannot be read or filled in.
-pub fn prompts(settings: &Settings) -> Result<Prompts, setup::Error> {
+pub fn prompts(settings: &Settings) -> setup::Result<Prompts> {
     let prompts = Prompts::load(&[PROMPT], settings)?;
-    let query = Query { source_lang: "", target_lang: "", source: "a" };
+    let query = json!({ "source_lang": "", "target_lang": "", "source": "a" });
     prompts.render(PROMPT, query).map_err(setup::Error::from_prompt)?;
     Ok(prompts)
 }
@@ -212,17 +198,13 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, setup::Error> {
 ///
 /// # Errors
 /// A prompt that cannot be filled in.
-pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
-    let query = Query {
-        source_lang: segment.src_lang.name(),
-        target_lang: segment.tgt_lang.name(),
-        source: &segment.source,
-    };
+pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat> {
+    let languages = [&segment.src_lang, &segment.tgt_lang].map(Lang::name);
+    let query = json!({ "source_lang": languages[0], "target_lang": languages[1], "source": segment.source });
     Ok(Chat::plain(prompts.render(PROMPT, query)?))
 }
 
 /// The translation in the model's input: it begins with a space, as any word after another.
-#[must_use]
 pub fn text(segment: &Segment) -> String {
     format!(" {}", segment.hypothesis)
 }

@@ -7,7 +7,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
 use tribunal_core::{digest, files};
 
-use super::{Error, setup, setup::Settings};
+use super::{Error, Result, setup, setup::Settings};
 use crate::jinja;
 
 /// Maximum size of a file that replaces a prompt. Unit: bytes.
@@ -20,6 +20,17 @@ pub struct File {
     pub name: &'static str,
     pub text: &'static str,
 }
+
+/// A [`File`] of the judges' folder.
+macro_rules! file {
+    ($name:literal) => {
+        $crate::prompt::File {
+            name: $name,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/", $name)),
+        }
+    };
+}
+pub(crate) use file;
 
 /// A file with the text that is in force, its own or the one that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,19 +49,16 @@ impl From<&File> for InForce {
 
 impl InForce {
     /// A file of a method's folder, instead of a file that the method renders.
-    #[must_use]
     pub fn of_folder(place: File, name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { key: place.name, name: Cow::Owned(name.into()), text: text.into() }
     }
 
     /// True if it replaces this file.
-    #[must_use]
     pub fn is_at(&self, place: File) -> bool {
         self.key == place.name
     }
 
     /// The SHA-256 of the text, in hexadecimal digits.
-    #[must_use]
     pub fn sha256(&self) -> String {
         digest::sha256(&self.text)
     }
@@ -71,7 +79,7 @@ impl Prompts {
     /// # Errors
     /// [`setup::Error::Read`], [`setup::Error::Prompt`] for a template with a syntax error, and
     /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
-    pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn load(files: &[File], settings: &Settings) -> setup::Result<Self> {
         Self::from_files(files.iter().map(InForce::from).collect(), settings)
     }
 
@@ -79,7 +87,7 @@ impl Prompts {
     ///
     /// # Errors
     /// Those of [`Prompts::load`].
-    pub fn from_files(mut files: Vec<InForce>, settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn from_files(mut files: Vec<InForce>, settings: &Settings) -> setup::Result<Self> {
         let mut environment = jinja::environment();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         let mut n_replaced = 0;
@@ -105,13 +113,11 @@ impl Prompts {
     }
 
     /// The files in force.
-    #[must_use]
     pub fn files(&self) -> &[InForce] {
         &self.files
     }
 
     /// The first eight hexadecimal digits of the SHA-256 of all files in force.
-    #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -120,7 +126,7 @@ impl Prompts {
     ///
     /// # Errors
     /// [`setup::Error::Prompt`] when the file is not JSON.
-    pub fn schema(&self, file: File) -> Result<serde_json::Value, setup::Error> {
+    pub fn schema(&self, file: File) -> setup::Result<serde_json::Value> {
         let text = self.render(file, ()).map_err(setup::Error::from_prompt)?;
         serde_json::from_str(&text)
             .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: e.to_string() })
@@ -137,11 +143,20 @@ impl Prompts {
     ///
     /// # Errors
     /// [`Error::Failed`] when the template uses a value that the method does not provide.
-    pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
+    pub fn render(&self, file: File, values: impl Serialize) -> Result<String> {
         self.try_render(file, values).map_err(|e| {
             let name = self.find(file).map_or(file.name, |known| &known.name);
             Error::Failed(format!("prompt `{name}`: {}", reason(&e)))
         })
+    }
+
+    /// A JSON file, such as a schema, with these values filled in.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] for a replaced file that is not JSON, and those of [`Prompts::render`].
+    pub fn json(&self, file: File, values: impl Serialize) -> Result<serde_json::Value> {
+        serde_json::from_str(&self.render(file, values)?)
+            .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))
     }
 
     /// [`Prompts::render`], with the error of the template engine.
@@ -158,7 +173,6 @@ impl Prompts {
     }
 
     /// The variables of a template that it does not define itself, with their attributes (`segment.source`).
-    #[must_use]
     pub fn variables(&self, file: File) -> BTreeSet<String> {
         let template = self.environment.get_template(file.name);
         template
@@ -177,7 +191,7 @@ pub fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
 }
 
 /// The replacement of a file, if there is one.
-fn replacement(name: &str, settings: &Settings) -> Result<Option<String>, setup::Error> {
+fn replacement(name: &str, settings: &Settings) -> setup::Result<Option<String>> {
     let is_shots = Path::new(name).extension().is_some_and(|e| e == "jsonl");
     let path = match (&settings.shots, &settings.prompts) {
         (Some(shots), _) if is_shots => shots.clone(),

@@ -18,9 +18,9 @@ mod fit;
 use std::sync::Arc;
 
 use super::{
-    Error, Judge, Method, Model, NeededHead, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Model, NeededHead, Panel, Preset, Protocol, Provenance, Result, Role, Stage,
+    Verdict,
     comet::CUT,
-    in_parallel,
     method::Output,
     on_empty,
     probe::{self, spans},
@@ -82,7 +82,7 @@ struct Qe {
     has_checks: bool,
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let options = Options::read(options);
     if settings.shots.is_some() {
         return Err(setup::Error::NoShots);
@@ -103,8 +103,8 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 }
 
 impl Protocol for Qe {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.estimate(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.estimate(panel, segment))
     }
 
     fn notes(&self, segments: &[Segment]) -> Vec<String> {
@@ -115,16 +115,13 @@ impl Protocol for Qe {
         Some(self.fit.scope())
     }
 
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> setup::Result<()> {
         self.fit.check_model(&model_of(Role::Annotator))
     }
 }
 
 impl Qe {
-    fn estimate(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn estimate(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let empty = |text: &str| Err(Error::Empty(format!("the {text} is empty")));
         match (segment.source.trim(), segment.hypothesis.trim()) {
             (_, "") => return empty("translation"),

@@ -37,7 +37,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::{
     agents::Evaluation,
@@ -45,9 +45,10 @@ use self::{
     tools::{Action, ToolCall},
 };
 use super::{
-    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Verdict, in_parallel,
+    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Result, Retry, Role, Verdict, in_parallel,
     method::Calls,
-    prompt::{File, Prompts},
+    pair::Pair,
+    prompt::{File, Prompts, file},
     reading,
     scale::Scale,
     setup::{self, Preset, Settings, options},
@@ -64,10 +65,10 @@ pub mod memory;
 
 pub mod tools;
 
-const CORE: File = File { name: "rate/core.j2", text: include_str!("rate/core.j2") };
-const TASK: File = File { name: "rate/task.j2", text: include_str!("rate/task.j2") };
-const RESPONSE: File = File { name: "rate/response.j2", text: include_str!("rate/response.j2") };
-const TURN: File = File { name: "rate/turn.j2", text: include_str!("rate/turn.j2") };
+const CORE: File = file!("rate/core.j2");
+const TASK: File = file!("rate/task.j2");
+const RESPONSE: File = file!("rate/response.j2");
+const TURN: File = file!("rate/turn.j2");
 
 /// Answer tokens of one question to the core agent.
 pub const BUDGET: usize = 1024;
@@ -106,7 +107,7 @@ pub const METHOD: Method = Method {
     answer_tokens: Some(108),
     scale: Scale::rating(0.0, 4.0),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(Rate::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| Rate::new(settings, &Options::read(options)).map(built))
 };
 
 options! {
@@ -161,7 +162,7 @@ pub struct Team {
 }
 
 impl Protocol for Rate {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         if !self.config.shares_memory {
             return in_parallel(group, |idx, segment| {
                 self.assess(&panel.about(idx), segment, &mut Memory::default())
@@ -178,15 +179,13 @@ impl Protocol for Rate {
     }
 }
 
-impl From<Rate> for Judge {
-    fn from(judge: Rate) -> Self {
-        // `strict` finishes only what was evaluated; the others may finish at once.
-        let least = if judge.is_strict() { judge.config.judged_calls() } else { 1 };
-        Self {
-            grouping: judge.config.grouping(),
-            calls: Some(judge.config.calls(least)),
-            ..Self::new(judge.config.provenance(&judge.prompts), judge)
-        }
+fn built(judge: Rate) -> Judge {
+    // `strict` finishes only what was evaluated; the others may finish at once.
+    let least = if judge.is_strict() { judge.config.judged_calls() } else { 1 };
+    Judge {
+        grouping: judge.config.grouping(),
+        calls: Some(judge.config.calls(least)),
+        ..Judge::new(judge.config.provenance(&judge.prompts), judge)
     }
 }
 
@@ -196,7 +195,7 @@ impl Config {
     /// # Errors
     /// Weights and shots, which the method does not have; an index that cannot be opened; a number of rounds
     /// that is not whole.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         if settings.weights.is_some() || settings.shots.is_some() {
             return Err(setup::Error::NeitherWeightsNorShots);
         }
@@ -218,7 +217,6 @@ impl Config {
     }
 
     /// The provenance of a judge with these prompts.
-    #[must_use]
     pub fn provenance(&self, prompts: &Prompts) -> Provenance {
         let provenance = Provenance::of(prompts);
         match (&self.evidence, self.team.comparison) {
@@ -230,7 +228,6 @@ impl Config {
     }
 
     /// The segments that are judged together.
-    #[must_use]
     pub fn grouping(&self) -> Grouping {
         if self.shares_memory { Grouping::Source } else { Grouping::Segment }
     }
@@ -242,7 +239,6 @@ impl Config {
 
     /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most
     /// calls, and the forced end.
-    #[must_use]
     pub fn calls(&self, least: usize) -> Calls {
         // A search is two calls, its queries and its summary; so is a comparison, one in each order.
         let longest =
@@ -251,7 +247,6 @@ impl Config {
     }
 
     /// Maximum number of tokens of an answer.
-    #[must_use]
     pub fn budget(&self, default: usize) -> usize {
         self.max_tokens.unwrap_or(default)
     }
@@ -262,7 +257,7 @@ impl Rate {
     ///
     /// # Errors
     /// Those of [`Config::new`] and [`Prompts::load`].
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let config = Config::new(settings, options)?;
         let files = [&[CORE, TASK, RESPONSE, TURN], agents::FILES].concat();
         let judge = Self { prompts: Prompts::load(&files, settings)?, preset: settings.preset, config };
@@ -282,7 +277,7 @@ impl Rate {
     }
 
     /// The loop over one translation.
-    fn assess(&self, panel: &Panel, segment: &Segment, memory: &mut Memory) -> Result<Verdict, Error> {
+    fn assess(&self, panel: &Panel, segment: &Segment, memory: &mut Memory) -> Result<Verdict> {
         if segment.is_blank() {
             return Err(Error::nothing_to_judge());
         }
@@ -294,7 +289,7 @@ impl Rate {
             let (name, response) = match session.ask_core(round, false)? {
                 Ok(ToolCall { action: Action::Finish { score }, .. }) => return Ok(session.finish(score)),
                 Ok(step) => (step.name, session.act(round, step.action)?),
-                Err(fault) => ("tool_call", serde_json::json!({ "error": fault })),
+                Err(fault) => ("tool_call", json!({ "error": fault })),
             };
             session.tell(name, &response, round == self.config.rounds)?;
         }
@@ -313,38 +308,24 @@ impl Rate {
     }
 
     /// Figures 15 to 17, without the agents that are left out.
-    fn system(&self) -> Result<String, Error> {
+    fn system(&self) -> Result<String> {
         let Team { search, comparison } = self.config.team;
-        let values = serde_json::json!({
+        let values = json!({
             "search": search, "comparison": comparison, "strict": self.is_strict(),
         });
         self.prompts.render(CORE, values)
     }
 
-    fn opening(&self, segment: &Segment, memory: &Memory) -> Result<Chat, Error> {
-        #[derive(Serialize)]
-        struct Task<'a> {
-            source_lang: &'a str,
-            source: &'a str,
-            target_lang: &'a str,
-            target: &'a str,
-            notes: &'a [memory::Note],
-            initialized: bool,
-        }
-        let task = Task {
-            source_lang: segment.src_lang.name(),
-            source: &segment.source,
-            target_lang: segment.tgt_lang.name(),
-            target: &segment.hypothesis,
-            notes: memory.notes(),
-            initialized: self.config.team.comparison && memory.is_initialized(),
-        };
+    fn opening(&self, segment: &Segment, memory: &Memory) -> Result<Chat> {
+        let mut task = json!(Pair::of(segment));
+        task["notes"] = json!(memory.notes());
+        task["initialized"] = json!(self.config.team.comparison && memory.is_initialized());
         Ok(Chat::new().system(self.system()?).user(self.prompts.render(TASK, task)?))
     }
 }
 
 /// The index of the option `search`.
-fn open_evidence(options: &Options) -> Result<Option<Index>, setup::Error> {
+fn open_evidence(options: &Options) -> setup::Result<Option<Index>> {
     let conflict = |reason: String| setup::Error::Conflict(reason);
     match (options.search.as_deref(), *options.skip) {
         (None, _) => Ok(None),
@@ -383,7 +364,7 @@ struct LastEvaluation {
 
 impl Session<'_> {
     /// One question to the core agent: its step, or the fault of its tool call.
-    fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>, Error> {
+    fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>> {
         let budget = self.judge.config.budget(BUDGET);
         let form = if self.judge.is_strict() { self.form(forced)? } else { ResponseFormat::Text };
         let mut question = self.panel.question(&self.chat, &form, budget);
@@ -412,13 +393,13 @@ impl Session<'_> {
     }
 
     /// The form of the core agent's next step in `strict`.
-    fn form(&self, forced: bool) -> Result<ResponseFormat, Error> {
+    fn form(&self, forced: bool) -> Result<ResponseFormat> {
         let is_open = |score: &i64| !self.compared.contains(&(2 * score));
         let is_judged = self.judged.is_some();
         let may_compare = self.judge.config.team.comparison && is_judged && !forced;
         let tentative: Vec<i64> = (0..=4).filter(|score| may_compare && is_open(score)).collect();
         let longest = self.segment.source.chars().count().max(self.segment.hypothesis.chars().count());
-        let values = serde_json::json!({
+        let values = json!({
             "search": self.judge.config.team.search && !forced,
             "evaluate": self.may_evaluate() && !forced,
             "finish": forced || is_judged,
@@ -427,12 +408,11 @@ impl Session<'_> {
             // An ideal translation can be longer than both texts.
             "anchor_chars": 3 * longest + 100,
         });
-        let schema = self.judge.prompts.render(TURN, values)?;
-        agents::schema(TURN, &schema)
+        Ok(ResponseFormat::json(self.judge.prompts.json(TURN, values)?))
     }
 
     /// Carries out the core agent's step; the response goes to the core agent alone.
-    fn act(&mut self, round: usize, action: Action) -> Result<Value, Error> {
+    fn act(&mut self, round: usize, action: Action) -> Result<Value> {
         match action {
             Action::Search { query } => self.search(round, &query),
             Action::Evaluate(request) => self.evaluate(round, request),
@@ -441,10 +421,10 @@ impl Session<'_> {
         }
     }
 
-    fn tell(&mut self, name: &str, response: &Value, forced: bool) -> Result<(), Error> {
+    fn tell(&mut self, name: &str, response: &Value, forced: bool) -> Result<()> {
         let response =
             serde_json::to_string_pretty(response).expect("JSON values with string keys can be written");
-        let values = serde_json::json!({
+        let values = json!({
             "name": name, "response": response, "forced": forced, "rounds": self.judge.config.rounds,
         });
         let text = self.judge.prompts.render(RESPONSE, values)?;

@@ -1,9 +1,10 @@
 //! Checks that every judge makes before it reads an answer: it must be complete, no refusal, and JSON where
 //! JSON was requested. Layouts of single methods are read in the methods.
 
+use regex::Regex;
 use serde::de::DeserializeOwned;
 
-use super::Error;
+use super::{Error, Result};
 use crate::llm::{Finish, Reply};
 
 /// Beginnings of refusals.
@@ -26,23 +27,29 @@ const REFUSALS: &[&str] = &[
     "unfortunately, i",
 ];
 
+/// A constant pattern.
+///
+/// # Panics
+/// When it does not compile.
+pub fn pattern(source: &str) -> Regex {
+    Regex::new(source).expect("the pattern is a constant that compiles")
+}
+
 /// The text of an answer, provided that its budget did not cut it.
 ///
 /// # Errors
 /// [`Error::Truncated`].
-pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str, Error> {
+pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str> {
     if reply.finish == Finish::Length { Err(Error::Truncated(max_tokens)) } else { Ok(&reply.text) }
 }
 
 /// A text without the space around it, as under Python's `str.strip`: the four separators U+001C to U+001F
 /// are space too.
-#[must_use]
 pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
 /// A text without the space at its start, as under Python's `str.lstrip`.
-#[must_use]
 pub fn strip_start(text: &str) -> &str {
     text.trim_start_matches(is_space)
 }
@@ -55,13 +62,12 @@ fn is_space(c: char) -> bool {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`] with the reason.
-pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text.trim()).map_err(|e| unusable(text, &format!("not the JSON asked for, {e}")))
 }
 
 /// The error for an answer that cannot be used: a refusal if it plainly reads like one, otherwise unparsable
 /// for this reason.
-#[must_use]
 pub fn unusable(text: &str, reason: &str) -> Error {
     let start = text.trim_start().to_lowercase().replace('’', "'");
     if REFUSALS.iter().any(|refusal| start.starts_with(refusal)) {

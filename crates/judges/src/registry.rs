@@ -52,7 +52,7 @@ pub const METHODS: &[&Method<'static>] = &[
 ///
 /// # Errors
 /// [`setup::Error::Method`], which lists the methods and names the nearest.
-pub fn find(name: &str) -> Result<&'static Method<'static>, setup::Error> {
+pub fn find(name: &str) -> setup::Result<&'static Method<'static>> {
     let plain = name.trim().to_lowercase().replace('_', "-");
     METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
         name: name.into(),
@@ -72,7 +72,6 @@ pub fn find(name: &str) -> Result<&'static Method<'static>, setup::Error> {
 }
 
 /// The method of a run with this signature: a built-in one, or one in a file as the signature describes it.
-#[must_use]
 pub fn of_signature(signature: &Signature) -> Option<Method<'_>> {
     match signature.get(method_file::FIELD) {
         Some(_) => method_file::signed(signature),
@@ -84,13 +83,11 @@ pub fn of_signature(signature: &Signature) -> Option<Method<'_>> {
 const METRICS: &[&str] = &["bleu", "metricx", "chrf", "bertscore", "prism"];
 
 /// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
-#[must_use]
 pub fn needs_tuning(method: &Method<'_>) -> bool {
     method.name == gmft::METHOD.name
 }
 
 /// The scale of scores in a run of a method with this signature.
-#[must_use]
 pub fn scale(method: &Method<'_>, signature: &Signature) -> Scale {
     let holds = |(option, values): &(&str, &[&str])| {
         signature.get(option).is_some_and(|value| values.contains(&value))
@@ -105,7 +102,6 @@ const JOINED: [&str; 3] = ["gemba-mqm", "gmicl", "gmft"];
 
 /// The noun for the unit of a verdict of a run with this signature, in the singular; a group is five
 /// documents.
-#[must_use]
 pub fn unit_noun(signature: &Signature) -> &'static str {
     let is_joined = signature.get("method").is_some_and(|method| JOINED.contains(&method))
         || signature.get(method_file::FIELD).is_some();
@@ -143,13 +139,11 @@ impl Origin {
 
 impl Built {
     /// The method.
-    #[must_use]
     pub fn method(&self) -> Method<'_> {
         self.origin.method()
     }
 
     /// The files of a method in a file; `None` of a built-in one.
-    #[must_use]
     pub fn method_file(&self) -> Option<&MethodFile> {
         match &self.origin {
             Origin::BuiltIn(_) => None,
@@ -168,7 +162,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::MissingReferences`].
-    pub fn check_references(&self, missing: usize, of: usize) -> Result<(), setup::Error> {
+    pub fn check_references(&self, missing: usize, of: usize) -> setup::Result<()> {
         if missing == 0 || !self.shows_reference() {
             return Ok(());
         }
@@ -180,7 +174,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::ReferenceNotShown`], [`setup::Error::ReferenceNotRead`].
-    pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
+    pub fn check_reads_reference(&self) -> setup::Result<()> {
         let method = self.method().name.to_owned();
         let takes = self.reference().is_some();
         if self.shows_reference() {
@@ -208,7 +202,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when all samples would be the same, at temperature 0.
-    pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
+    pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> setup::Result<Self> {
         self.judge = self.judge.sampled(samples, sampling)?;
         Ok(self)
     }
@@ -224,11 +218,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::NoReasoning`].
-    pub fn check_reasoning(
-        &self,
-        panel: &Panel,
-        model_of: impl Fn(Role) -> Model,
-    ) -> Result<(), setup::Error> {
+    pub fn check_reasoning(&self, panel: &Panel, model_of: impl Fn(Role) -> Model) -> setup::Result<()> {
         let method = self.method();
         let lacking = method.roles.iter().find(|role| !panel.llm(**role).reasons());
         match (self.judge.reasoning, lacking) {
@@ -241,7 +231,6 @@ impl Built {
     }
 
     /// The model calls for one unit, over all samples. Reasoning is a call of its own.
-    #[must_use]
     pub fn calls(&self) -> Calls {
         let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method().calls);
         let n = self.judge.samples.n * if self.judge.reasoning.is_some() { 2 } else { 1 };
@@ -252,7 +241,7 @@ impl Built {
     ///
     /// # Errors
     /// [`setup::Error::Value`], which lists those that it has.
-    pub fn check_roles(&self, roles: impl IntoIterator<Item = Role>) -> Result<(), setup::Error> {
+    pub fn check_roles(&self, roles: impl IntoIterator<Item = Role>) -> setup::Result<()> {
         let method = self.method();
         match roles.into_iter().find(|role| !method.roles.contains(role)) {
             Some(role) => Err(setup::Error::Value {
@@ -265,7 +254,6 @@ impl Built {
     }
 
     /// The signature of the judge: see [`sign`].
-    #[must_use]
     pub fn signature(&self) -> Signed {
         let mut signed = sign(&self.method(), &self.settings, &self.options, &self.judge.provenance);
         if let Some(ReasoningOptions { effort, max_tokens }) = self.judge.reasoning {
@@ -311,7 +299,6 @@ pub struct Signed {
 
 impl Signed {
     /// Both parts, one after the other.
-    #[must_use]
     pub fn all(&self) -> Signature {
         self.method.clone().followed_by(&self.prompts)
     }
@@ -319,7 +306,6 @@ impl Signed {
 
 /// The signature of a judge from all its inputs: every option of its method, every setting, every file that
 /// it read.
-#[must_use]
 pub fn sign(
     method: &Method<'_>,
     settings: &Settings,
@@ -388,7 +374,7 @@ pub struct Program {
 /// # Errors
 /// [`setup::Error`]: an unknown name, option or value, a preset or granularity that the method does not have,
 /// prompts and shots that cannot be used, or a file that is no method.
-pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result<Built, setup::Error> {
+pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> setup::Result<Built> {
     let (origin, options) = origin(request)?;
     let method = origin.method();
     let options = method.parse_options(options)?;
@@ -423,7 +409,7 @@ pub fn build(request: &str, settings: &Settings, programs: &[Program]) -> Result
 }
 
 /// The method of a request, with the text of its options.
-fn origin(request: &str) -> Result<(Origin, &str), setup::Error> {
+fn origin(request: &str) -> setup::Result<(Origin, &str)> {
     let Some((path, options)) = method_file::request(request) else {
         let (name, options) = request.split_once(':').unwrap_or((request, ""));
         let method = find(name).map_err(|error| match error {
@@ -453,7 +439,7 @@ fn rule(
     settings: &Settings,
     scale: Scale,
     signed: &Signature,
-) -> Result<untranslated::Rule, setup::Error> {
+) -> setup::Result<untranslated::Rule> {
     if method.reads == Reads::SourcesOnly {
         return Ok(untranslated::Rule::Ignored);
     }

@@ -15,12 +15,12 @@
 //! - Languages: the code's 36 names in its spelling; others are rejected.
 //! - A segment whose source and translation are both empty has no verdict.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Verdict,
+    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Result, Verdict,
     method::Output,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading::strip,
     reward::{OUTPUTS, SCORE, SCORE_MEANING, SIGMOID, score_each},
     setup::{self, GivenOptions, ReferenceOption, Settings, options},
@@ -30,7 +30,7 @@ use crate::{
     segment::{Lang, Segment, numbered},
 };
 
-const PROMPT: File = File { name: "remedy/remedy.j2", text: include_str!("remedy/remedy.j2") };
+const PROMPT: File = file!("remedy/remedy.j2");
 
 /// Metadata shown by `tribunal methods show remedy`.
 pub const METHOD: Method = Method {
@@ -107,19 +107,10 @@ struct Remedy {
     is_raw: bool,
 }
 
-/// The texts of a prompt.
-#[derive(Serialize)]
-struct Query<'a> {
-    source_lang: &'a str,
-    target_lang: &'a str,
-    source: &'a str,
-    reference: Option<&'a str>,
-}
-
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     settings.check_neither_weights_nor_shots(METHOD.name)?;
     let prompts = Prompts::load(&[PROMPT], settings)?;
-    let sample = Query { source_lang: "", target_lang: "", source: "", reference: Some("") };
+    let sample = json!({ "source_lang": "", "target_lang": "", "source": "", "reference": "" });
     prompts.render(PROMPT, sample).map_err(setup::Error::from_prompt)?;
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     let judge = Remedy { prompts, shows_reference, is_raw: *RemedyOptions::read(options).is_raw };
@@ -128,11 +119,11 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 }
 
 impl Protocol for Remedy {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         score_each(panel, group, None, self.is_raw, |segment| self.chat(segment))
     }
 
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+    fn check_input(&self, segments: &[Segment]) -> setup::Result<()> {
         let unknown = segments.iter().find_map(|segment| {
             [&segment.src_lang, &segment.tgt_lang]
                 .into_iter()
@@ -152,23 +143,19 @@ impl Protocol for Remedy {
 }
 
 impl Remedy {
-    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment) -> Result<Chat> {
         let reference = segment.reference.as_deref().map(strip);
         let name = |lang: &Lang| {
             let unknown =
                 || Error::Failed(format!("`{}` is a language that the model does not have", lang.code()));
             name(lang).ok_or_else(unknown)
         };
-        let query = Query {
-            source_lang: name(&segment.src_lang)?,
-            target_lang: name(&segment.tgt_lang)?,
-            source: strip(&segment.source),
-            reference: if self.shows_reference {
-                Some(reference.ok_or_else(Error::no_reference)?)
-            } else {
-                None
-            },
-        };
+        let query = json!({
+            "source_lang": name(&segment.src_lang)?,
+            "target_lang": name(&segment.tgt_lang)?,
+            "source": strip(&segment.source),
+            "reference": self.shows_reference.then(|| reference.ok_or_else(Error::no_reference)).transpose()?,
+        });
         let chat =
             Chat::new().user(self.prompts.render(PROMPT, query)?).assistant(strip(&segment.hypothesis));
         Ok(Chat { tokenized_as_text: true, ..chat })

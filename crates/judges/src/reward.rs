@@ -5,15 +5,15 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Preset, Protocol, Provenance, Result, Role, Stage, Verdict,
     method::Output,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     scale::{Scale, Unit},
     setup::{self, GivenOptions, Settings, options},
 };
 use crate::{llm::Chat, segment::Segment};
 
-const PROMPT: File = File { name: "reward/reward.j2", text: include_str!("reward/reward.j2") };
+const PROMPT: File = file!("reward/reward.j2");
 
 /// The stage of its calls.
 pub(super) const SCORE: Stage = Stage::new("score");
@@ -60,7 +60,7 @@ struct Reward {
     output: Option<usize>,
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     settings.check_neither_weights_nor_shots(METHOD.name)?;
     let options = RewardOptions::read(options);
     setup::reject(&[(
@@ -75,7 +75,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 }
 
 impl Protocol for Reward {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         score_each(panel, group, self.output, self.is_raw, |segment| {
             let texts = [segment.src_lang.name(), segment.tgt_lang.name(), &segment.source];
             Ok(Chat::new().user(self.rendered(texts)?).assistant(&*segment.hypothesis))
@@ -84,7 +84,7 @@ impl Protocol for Reward {
 }
 
 impl Reward {
-    fn rendered(&self, [source_lang, target_lang, source]: [&str; 3]) -> Result<String, Error> {
+    fn rendered(&self, [source_lang, target_lang, source]: [&str; 3]) -> Result<String> {
         let values = json!({"source_lang": source_lang, "target_lang": target_lang, "source": source});
         self.prompts.render(PROMPT, values)
     }
@@ -96,13 +96,10 @@ pub(super) fn score_each(
     group: &[Segment],
     output: Option<usize>,
     is_raw: bool,
-    chat: impl Fn(&Segment) -> Result<Chat, Error> + Sync,
-) -> Vec<Result<Verdict, Error>> {
-    in_parallel(group, |idx, segment| {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
-        let outputs = panel.about(idx).score(Role::Annotator, SCORE, &chat(segment)?)?;
+    chat: impl Fn(&Segment) -> Result<Chat> + Sync,
+) -> Vec<Result<Verdict>> {
+    panel.each_segment(group, |panel, segment| {
+        let outputs = panel.score(Role::Annotator, SCORE, &chat(segment)?)?;
         let raw = outputs.get(output.unwrap_or(1) - 1).filter(|_| output.is_some() || outputs.len() == 1);
         let raw = *raw.ok_or_else(|| Error::Failed(format!("the head has {} outputs", outputs.len())))?;
         let score = if is_raw { raw } else { 1.0 / (1.0 + (-raw).exp()) };

@@ -49,9 +49,9 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Result, Role, Stage, Verdict,
     answers::blocks::printed,
-    confidence, in_parallel,
+    confidence,
     method::Calls,
     reading,
     scale::{Scale, ScaleOf, Unit},
@@ -97,7 +97,7 @@ pub const METHOD: Method = Method {
     scales: SCALES,
     weights: Some("rubric-mqm"),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(RubricMqm::new(settings, &Options::read(options))?.into()))
+    ..Method::with(|settings, options| RubricMqm::new(settings, &Options::read(options)).map(built))
 };
 
 /// Scenarios with points, by the most that an error has.
@@ -174,15 +174,13 @@ pub enum Cue {
 }
 
 impl Protocol for RubricMqm {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
-impl From<RubricMqm> for Judge {
-    fn from(judge: RubricMqm) -> Self {
-        Self::new(judge.provenance(), judge)
-    }
+fn built(judge: RubricMqm) -> Judge {
+    Judge::new(judge.provenance(), judge)
 }
 
 impl RubricMqm {
@@ -190,7 +188,7 @@ impl RubricMqm {
     ///
     /// # Errors
     /// The errors of [`super::registry::build`], and options that do not go together.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let (scenario, is_mean) = (*options.scenario, *options.is_mean);
         check_weights(settings, scenario)?;
         Ok(Self {
@@ -204,22 +202,17 @@ impl RubricMqm {
     }
 
     /// Its inputs, for the signature.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
-        Provenance::of(self.questions.prompts())
+        Provenance::of(&self.questions.templates.prompts)
     }
 
     /// Its scenario.
-    #[must_use]
     pub fn scenario(&self) -> Scenario {
         self.scenario
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
-        let texts = Texts::of(segment, self.questions.shows_reference())?;
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
+        let texts = Texts::of(segment, self.questions.shows_reference)?;
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let answer = &reply.text;
         let (source, target) = (&segment.source, &segment.hypothesis);
@@ -234,7 +227,7 @@ impl RubricMqm {
     }
 
     /// One question about these texts and its answer.
-    fn ask(&self, panel: &Panel, texts: &Texts, cue: Cue) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, texts: &Texts, cue: Cue) -> Result<Reply> {
         let chat = self.questions.chat(texts, cue)?;
         let form = self.questions.form(texts, cue)?;
         panel.answer(Role::Annotator, ANNOTATE, &panel.question(&chat, &form, self.budget))
@@ -245,7 +238,7 @@ impl RubricMqm {
     ///
     /// # Errors
     /// Those of [`Judge::judge`]: an answer that is cut or, in `strict`, not the requested JSON.
-    pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String, Error> {
+    pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String> {
         let reply = self.ask(panel, texts, Cue::Marked)?;
         let answer = &reply.text;
         if self.preset == Preset::Strict {
@@ -258,7 +251,7 @@ impl RubricMqm {
     }
 
     /// The errors of an answer; on a scale their weights are their points.
-    fn read(&self, answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+    fn read(&self, answer: &str) -> Result<Vec<ErrorSpan>> {
         match (self.preset, self.scenario.scale()) {
             (Preset::Paper | Preset::Code, None) => printed::read_any(answer),
             (Preset::Paper | Preset::Code, Some(scale)) => {
@@ -277,7 +270,7 @@ impl RubricMqm {
         ErrorSpan { weight: f64::from(points), ..ErrorSpan::new(category, span, severity) }
     }
 
-    fn named(&self, entry: &JsonEntry, answer: &str) -> Result<ErrorSpan, Error> {
+    fn named(&self, entry: &JsonEntry, answer: &str) -> Result<ErrorSpan> {
         match (&entry.severity, self.scenario.scale()) {
             (Level::Points(points), Some(scale)) if (1..=scale.max()).contains(points) => {
                 Ok(self.scaled(&entry.category, &entry.span, *points))
@@ -301,7 +294,6 @@ impl RubricMqm {
 
 impl<'a> Texts<'a> {
     /// Texts for a test rendering of a prompt.
-    #[must_use]
     pub fn sample(shows_reference: bool) -> Self {
         let reference = shows_reference.then_some("c");
         Self { source_lang: "", source: "a", target_lang: "", target: "b", reference }
@@ -311,7 +303,7 @@ impl<'a> Texts<'a> {
     ///
     /// # Errors
     /// [`Error::Failed`] for a reference that is to be shown and missing.
-    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
+    pub fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self> {
         let reference = segment.reference.as_deref().filter(|_| shows_reference);
         if shows_reference && reference.is_none() {
             return Err(Error::no_reference());
@@ -327,13 +319,12 @@ impl<'a> Texts<'a> {
 }
 
 /// A text without the marks of PromptCUE.
-#[must_use]
 pub fn unmarked(text: &str) -> String {
     text.replace("<v>", "").replace("</v>", "")
 }
 
 /// Rejects weights where errors have points.
-fn check_weights(settings: &Settings, scenario: Scenario) -> Result<(), setup::Error> {
+fn check_weights(settings: &Settings, scenario: Scenario) -> setup::Result<()> {
     if settings.weights.is_some() && scenario.scale().is_some() {
         let reason = "rubric-mqm weighs errors only in scenarios without points, and not in preset `code`; hint: leave the weights out";
         return Err(setup::Error::Conflict(reason.into()));

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Panel, Protocol, Verdict, setup::names};
+use super::{Panel, Protocol, Result, Verdict, setup::names};
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
     segment::Segment,
@@ -62,7 +62,7 @@ pub fn judge(
     Samples { n, aggregate }: Samples,
     panel: &Panel,
     group: &[Segment],
-) -> Vec<Result<Verdict, Error>> {
+) -> Vec<Result<Verdict>> {
     if n == 1 {
         return protocol.judge(panel, group);
     }
@@ -82,7 +82,7 @@ pub fn judge(
 }
 
 /// The combined verdict of the samples of one unit.
-fn merge(samples: Vec<Result<Verdict, Error>>, n: usize, aggregate: Aggregate) -> Result<Verdict, Error> {
+fn merge(samples: Vec<Result<Verdict>>, n: usize, aggregate: Aggregate) -> Result<Verdict> {
     let first_error = samples.iter().find_map(|sample| sample.as_ref().err().cloned());
     let verdicts: Vec<Verdict> = samples.into_iter().flatten().collect();
     if let Some(error) = first_error.filter(|_| 2 * verdicts.len() <= n) {
@@ -270,7 +270,7 @@ mod tests {
                 -30.0,
                 &[(lost, "old", Critical), ("style/awkward", "alte Bank", Minor), (grammar, "gone", Major)],
             )),
-            Err(Error::Truncated(7)),
+            Err(crate::Error::Truncated(7)),
             Ok(verdict(-5.0, &[(grammar, "gone", Major)])),
         ];
         let merged = merge(samples, 5, Aggregate::Mean).unwrap();
@@ -314,11 +314,11 @@ mod tests {
     fn half_of_the_samples_are_not_enough() {
         let samples = |n_good: usize| {
             let good = (0..n_good).map(|_| Ok(verdict(-1.0, &[])));
-            let bad = (n_good..4).map(|_| Err(Error::Refused("no".into())));
+            let bad = (n_good..4).map(|_| Err(crate::Error::Refused("no".into())));
             bad.chain(good).collect::<Vec<_>>()
         };
         for &aggregate in Aggregate::ALL {
-            assert!(matches!(merge(samples(2), 4, aggregate), Err(Error::Refused(_))));
+            assert!(matches!(merge(samples(2), 4, aggregate), Err(crate::Error::Refused(_))));
             assert!(merge(samples(3), 4, aggregate).is_ok());
         }
     }

@@ -65,7 +65,6 @@ impl Scale {
     pub const PREDICTED: Self = Self { unit: Unit::PredictedPenalty, ..Self::PENALTY };
 
     /// A rating between two numbers.
-    #[must_use]
     pub const fn rating(lowest: f64, highest: f64) -> Self {
         Self {
             unit: Unit::Rating,
@@ -78,7 +77,6 @@ impl Scale {
 
     /// A rating whose raw numbers are between two ends, the better ones in a direction; from 0 to 100,
     /// upwards, it is a direct assessment.
-    #[must_use]
     pub fn of_rating([lowest, highest]: [f64; 2], better: Direction) -> Self {
         match better {
             Direction::Higher if [lowest, highest] == Self::PERCENT.ends => Self::PERCENT,
@@ -96,14 +94,12 @@ impl Scale {
     /// assert_eq!(Scale::signed_as("5..1"), Some(rating));
     /// assert_eq!(Scale::signed_as("0..100"), Some(Scale::PERCENT));
     /// ```
-    #[must_use]
     pub fn signature(self) -> String {
         let [worst, best] = self.ends.map(|end| if self.raw == Direction::Lower { 0.0 - end } else { end });
         if self.unit == Unit::Rating { format!("{worst}..{best}") } else { "penalty".to_owned() }
     }
 
     /// The scale of [`Scale::signature`]; `None` for other texts.
-    #[must_use]
     pub fn signed_as(text: &str) -> Option<Self> {
         if text == "penalty" {
             return Some(Self::PENALTY);
@@ -117,13 +113,11 @@ impl Scale {
     }
 
     /// The sum of points, at most `most` for an error.
-    #[must_use]
     pub const fn points(most: f64) -> Self {
         Self::open(Unit::Points(1.0), 5.0 * most)
     }
 
     /// The mean of points, at most `most` for an error.
-    #[must_use]
     pub const fn mean_points(most: f64) -> Self {
         Self { ends: [-most, 0.0], ..Self::open(Unit::Points(1.0), most) }
     }
@@ -140,7 +134,6 @@ impl Scale {
     }
 
     /// Scores in this unit, without one for a non-translation.
-    #[must_use]
     pub const fn between(unit: Unit, ends: [f64; 2]) -> Self {
         Self { unit, ends, non_translation: None, is_assessed: false, raw: Direction::Higher }
     }
@@ -183,7 +176,6 @@ impl Scale {
     /// assert_eq!(Scale::rating(1.0, 5.0).percent(4.0), 75.0);
     /// assert_eq!([0.0, -25.0, -75.0].map(|score| Scale::PENALTY.percent(score)), [100.0, 50.0, 25.0]);
     /// ```
-    #[must_use]
     pub fn percent(self, score: f64) -> f64 {
         let [lowest, highest] = self.ends;
         let half = self.half();
@@ -197,7 +189,6 @@ impl Scale {
     }
 
     /// The rule of [`Self::percent`] in words; `None` for scores of 0 to 100, which are unchanged.
-    #[must_use]
     pub fn percent_rule(self) -> Option<String> {
         let ([lowest, highest], half) = (self.ends, self.half());
         Some(match (self.unit, lowest.is_finite(), highest.is_finite()) {
@@ -216,7 +207,6 @@ impl Scale {
     }
 
     /// Points of an error per point of the score.
-    #[must_use]
     pub fn points_by(self) -> f64 {
         match self.unit {
             Unit::Penalty(by) | Unit::Points(by) => by,
@@ -225,7 +215,6 @@ impl Scale {
     }
 
     /// True if scores are the errors' negated sum, so that an error's weight is on the scale of the score.
-    #[must_use]
     pub fn sums_errors(self) -> bool {
         matches!(self.unit, Unit::Penalty(_) | Unit::Points(_))
     }

@@ -17,7 +17,6 @@ pub struct Scope {
 }
 
 /// The language pair of a segment by the codes of its languages, for all regions: `en-de`.
-#[must_use]
 pub fn language_pair(segment: &Segment) -> String {
     format!("{}-{}", segment.src_lang.language(), segment.tgt_lang.language())
 }
@@ -36,7 +35,6 @@ pub struct OutOfScope {
 
 impl OutOfScope {
     /// Without any translation.
-    #[must_use]
     pub fn new(scope: Scope) -> Self {
         let (unknown, long, foreign) = Default::default();
         Self { scope, n_judged: 0, unknown, long, foreign }
@@ -60,7 +58,6 @@ impl OutOfScope {
     }
 
     /// Cautions about the counted translations, as sentences without full stops.
-    #[must_use]
     pub fn cautions(&self) -> Vec<String> {
         let Self { scope: Scope { pairs, domains, elsewhere }, n_judged, .. } = self;
         let are = |n: &usize| {

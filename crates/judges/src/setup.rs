@@ -49,7 +49,6 @@ names!(LanguageCheck, "the language check", { On => "on", Off => "off" });
 impl Preset {
     /// Treatment of errors that are named more than once: no paper and no published program merges them,
     /// `strict` does.
-    #[must_use]
     pub fn repeats(self) -> Repeats {
         if self == Self::Strict { Repeats::Merged } else { Repeats::Charged }
     }
@@ -57,7 +56,6 @@ impl Preset {
 
 impl Granularity {
     /// Segments that must be judged together for a prompt of this extent.
-    #[must_use]
     pub fn grouping(self) -> Grouping {
         match self {
             Self::Seg => Grouping::Segment,
@@ -67,7 +65,6 @@ impl Granularity {
     }
 
     /// The unit of one verdict when a single prompt covers all its segments.
-    #[must_use]
     pub fn unit(self) -> Unit {
         if self == Self::Seg { Unit::Segment } else { Unit::Group }
     }
@@ -115,7 +112,6 @@ impl Settings {
     /// The name of the weights in force for a method with these defaults: the requested ones, else its own,
     /// which at granularities above the segment are those that do not saturate. They follow from the run
     /// alone, so that all translations of a source are weighed alike.
-    #[must_use]
     pub fn weights_name<'s>(&'s self, name: &'s str, granularity: Granularity) -> &'s str {
         let name = if granularity == Granularity::Seg { name } else { mqm::weights::for_documents(name) };
         self.weights.as_deref().unwrap_or(name)
@@ -125,7 +121,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Weights`] for a name that no preset has.
-    pub fn weights(&self, name: &str, granularity: Granularity) -> Result<&'static Weights, Error> {
+    pub fn weights(&self, name: &str, granularity: Granularity) -> Result<&'static Weights> {
         Ok(mqm::weights::find(self.weights_name(name, granularity))?)
     }
 
@@ -133,7 +129,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Conflict`].
-    pub fn check_neither_weights_nor_shots(&self, method: &str) -> Result<(), Error> {
+    pub fn check_neither_weights_nor_shots(&self, method: &str) -> Result<()> {
         if self.weights.is_none() && self.shots.is_none() {
             return Ok(());
         }
@@ -146,7 +142,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Conflict`] when a file of shots is given together with `shots=0`.
-    pub fn has_shots(&self, uses_shots: bool) -> Result<bool, Error> {
+    pub fn has_shots(&self, uses_shots: bool) -> Result<bool> {
         match &self.shots {
             Some(file) if !uses_shots => {
                 let reason = format!("`shots=0` and the shots of `{}`; hint: leave one out", file.display());
@@ -161,7 +157,7 @@ impl Settings {
 ///
 /// # Errors
 /// [`Error::Conflict`].
-pub fn reject(reasons: &[(bool, &str)]) -> Result<(), Error> {
+pub fn reject(reasons: &[(bool, &str)]) -> Result<()> {
     match reasons.iter().find(|(holds, _)| *holds) {
         Some((_, reason)) => Err(Error::Conflict((*reason).into())),
         None => Ok(()),
@@ -192,6 +188,9 @@ pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> S
         .max_by(|a, b| a.0.total_cmp(&b.0));
     close.map_or(String::new(), |(_, other)| format!("; did you mean `{other}`?"))
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason why a judge cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -249,7 +248,6 @@ pub enum Error {
 
 impl Error {
     /// A prompt that cannot be rendered, found before the first call.
-    #[must_use]
     pub fn from_prompt(error: super::Error) -> Self {
         Self::Template(error)
     }

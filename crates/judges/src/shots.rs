@@ -52,7 +52,7 @@ pub struct ShotError {
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn load(prompts: &Prompts, file: Option<File>, settings: &Settings) -> Result<Vec<Shot>, setup::Error> {
+pub fn load(prompts: &Prompts, file: Option<File>, settings: &Settings) -> setup::Result<Vec<Shot>> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
     let name = settings.shots.as_ref().map_or(file.name.into(), |path| path.display().to_string());
@@ -63,7 +63,7 @@ pub fn load(prompts: &Prompts, file: Option<File>, settings: &Settings) -> Resul
 ///
 /// # Errors
 /// [`setup::Error::Line`] with the line that is not a shot.
-pub fn read(file: &str, text: &str) -> Result<Vec<Shot>, setup::Error> {
+pub fn read(file: &str, text: &str) -> setup::Result<Vec<Shot>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(idx, line)| {

@@ -40,7 +40,6 @@ fn rows() -> impl Iterator<Item = Row> {
 
 /// The method's results with small models, as a sentence without a full stop; `None` for methods that
 /// generate no answers.
-#[must_use]
 pub fn statement(method: &Method<'_>) -> Option<String> {
     let of_method: Vec<Row> = rows().filter(|row| row.method == method.name).collect();
     (method.output == Output::Text).then(|| {
@@ -53,7 +52,6 @@ pub fn statement(method: &Method<'_>) -> Option<String> {
 
 /// Warning before a run of the method with a model of this size; `None` for methods that generate no answers,
 /// and for larger models. Unit of the size: billions of parameters.
-#[must_use]
 pub fn warning(method: &Method<'_>, model: &str, billions: f64) -> Option<String> {
     let is_small = method.output == Output::Text && billions < SMALL;
     is_small
@@ -72,7 +70,6 @@ fn known(rows: &[Row], method: &str, model: &str) -> String {
 }
 
 /// All measured results, as a sentence without a full stop.
-#[must_use]
 pub fn measured() -> String {
     results(&all())
 }

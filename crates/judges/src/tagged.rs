@@ -8,13 +8,13 @@ use icu_segmenter::{WordSegmenter, options::WordBreakInvariantOptions};
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::mqm::locate;
+use crate::{mqm::locate, reading::pattern};
 
 /// Numbers with their sign and all separators, in the digits of any script: `3.000.000`, `12 300`, `1’000`,
 /// `10:30`, `3/4`, `10–20`.
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     let whole = r"(?:\d{1,3}(?:[\u{20}\u{a0}\u{2009}\u{202f}]\d{3})+\b|\d+)";
-    Regex::new(&format!(r"[+\-−]?{whole}(?:[.,:/'’٫٬–]\d+)*")).expect("the expression is written here")
+    pattern(&format!(r"[+\-−]?{whole}(?:[.,:/'’٫٬–]\d+)*"))
 });
 
 /// A part of a text with the probability of each class, of a token or of a word.
@@ -38,7 +38,6 @@ pub struct Tagged {
 /// assert_eq!(spelled, ["Der", "Bär", "."]);
 /// assert_eq!(found[1].probabilities, [0.7]);
 /// ```
-#[must_use]
 pub fn words(text: &str, tokens: &[Tagged]) -> Vec<Tagged> {
     let n_classes = tokens.first().map_or(0, |token| token.probabilities.len());
     let tagged = |Range { start, end }: Range<usize>| {
@@ -53,7 +52,6 @@ pub fn words(text: &str, tokens: &[Tagged]) -> Vec<Tagged> {
 }
 
 /// A range of a text, in bytes, extended to whole words.
-#[must_use]
 pub fn whole(text: &str, range: Range<usize>) -> Range<usize> {
     let Range { start, end } = range;
     let touched = ranges(text).into_iter().filter(|word| word.start < end && start < word.end);

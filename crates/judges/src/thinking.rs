@@ -25,12 +25,12 @@ use super::{
     declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     panel::reasoning::Thought,
-    prompt::File,
+    prompt::{File, file},
     scale::Scale,
     setup::{self, GivenOptions, Preset, Settings, options},
 };
 
-const PROMPT: File = File { name: "thinking/thinking.j2", text: include_str!("thinking/thinking.j2") };
+const PROMPT: File = file!("thinking/thinking.j2");
 
 /// The stages of its calls.
 const ANSWER: Stage = Stage::new("answer");
@@ -77,7 +77,7 @@ options! {
     }
 }
 
-fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let options = Options::read(options);
     let (budget, top_p) = (*options.budget, *options.top_p);
     setup::reject(&[

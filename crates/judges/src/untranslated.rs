@@ -7,7 +7,7 @@
 //! not.
 
 use super::{
-    Direction, Error, Judge, Panel, Unit, Verdict, samples,
+    Direction, Error, Judge, Panel, Result, Unit, Verdict, samples,
     scale::Scale,
     setup::{LanguageCheck, Preset, Settings},
 };
@@ -36,7 +36,6 @@ pub enum Rule {
 
 impl Rule {
     /// The rule of a method with this scale and these weights.
-    #[must_use]
     pub fn of(settings: &Settings, scale: Scale, weights: &Weights) -> Self {
         let weight = weights.penalty(Severity::Critical, "non-translation");
         match (settings.language_check, settings.preset, scale.non_translation) {
@@ -63,7 +62,7 @@ impl Rule {
 }
 
 /// Judges a group without asking a model about what is not a translation.
-pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
     let mut settled = settled(judge, panel, group);
     if settled.iter().all(Option::is_none) {
         return samples::judge(judge.protocol(), judge.samples, panel, group);

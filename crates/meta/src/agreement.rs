@@ -24,7 +24,6 @@ impl Agreement {
     /// let agreement = Agreement::new(&[1.0, 2.0, 3.0], &[0.1, 0.5, 0.5]);
     /// assert_eq!((agreement.agree, agreement.pairs), (2, 3));
     /// ```
-    #[must_use]
     pub fn new(gold: &[f64], metric: &[f64]) -> Self {
         let mut agreement = Self::default();
         for i in 0..gold.len() {
@@ -38,7 +37,6 @@ impl Agreement {
     }
 
     /// [`Agreement::new`] on aligned systems.
-    #[must_use]
     pub fn from_systems(systems: &AlignedSystems) -> Self {
         Self::new(&systems.gold, &systems.metric)
     }

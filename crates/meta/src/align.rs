@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::Error;
 use super::correlation::mean;
 use super::scores::Scores;
 use super::scores::units::{Joining, UnitScores};
+use super::{Error, Result};
 
 /// Segment scores of both sides, systems x segments, one row per system.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Aligned {
     ///
     /// # Errors
     /// A system that the metric did not score at all, or score lists of different lengths.
-    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Option<Self>, Error> {
+    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Option<Self>> {
         let (Some(gold_scores), Some(metric_scores)) = (&gold.segments, &metric.segments) else {
             return Ok(None);
         };
@@ -85,26 +85,23 @@ impl Aligned {
         (metric, units): (&str, &UnitScores),
         joining: Joining,
         keep: &BTreeSet<String>,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<Self>> {
         let Some(rated) = &gold.segments else { return Ok(None) };
         let rated = Scores::new(&gold.name, Some(units.gold(rated, joining)), None);
         Self::new(&rated, &Scores::new(metric, Some(units.columns()), None), keep)
     }
 
-    #[must_use]
     pub fn n_systems(&self) -> usize {
         self.systems.len()
     }
 
     /// Both scores of a cell, if it has both.
-    #[must_use]
     pub fn cell(&self, system: usize, segment: usize) -> Option<(f64, f64)> {
         let index = system * self.n_segments + segment;
         Some((self.gold[index]?, self.metric[index]?))
     }
 
     /// Segments with both scores for every system.
-    #[must_use]
     pub fn shared_segments(&self) -> Vec<usize> {
         let shared =
             |segment: &usize| (0..self.n_systems()).all(|system| self.cell(system, *segment).is_some());
@@ -112,7 +109,6 @@ impl Aligned {
     }
 
     /// Segments with both scores for every system that has any.
-    #[must_use]
     pub fn common_segments(&self) -> Vec<usize> {
         let is_scored = |system: usize, segment: usize| self.cell(system, segment).is_some();
         let with_any =
@@ -140,7 +136,6 @@ impl Aligned {
     }
 
     /// The mean score of each system over the segments that both sides scored.
-    #[must_use]
     pub fn system_means(&self) -> AlignedSystems {
         let mut means = AlignedSystems { systems: Vec::new(), gold: Vec::new(), metric: Vec::new() };
         for (system, name) in self.systems.iter().enumerate() {
@@ -156,7 +151,6 @@ impl Aligned {
         means
     }
 
-    #[must_use]
     pub fn coverage(&self) -> Coverage {
         let rated = self.gold.iter().flatten().count();
         let both = self.gold.iter().zip(&self.metric).filter(|(g, m)| g.is_some() && m.is_some()).count();
@@ -177,7 +171,7 @@ impl AlignedSystems {
     ///
     /// # Errors
     /// A system that the metric did not score.
-    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Self, Error> {
+    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Self> {
         let mut aligned = Self { systems: Vec::new(), gold: Vec::new(), metric: Vec::new() };
         for (system, rated) in gold.systems.iter().filter(|(system, _)| keep.contains(*system)) {
             let Some(rated) = rated else { continue };
@@ -259,7 +253,7 @@ mod tests {
         let column: &[Option<f64>] = &[Some(1.0), None];
         let gold = scores("mqm", &[("a", column), ("b", column), ("c", column)]);
         let metric = scores("m", &[("a", column), ("c", column)]);
-        let others = |result: Result<(), Error>| match result.unwrap_err() {
+        let others = |result: Result<()>| match result.unwrap_err() {
             Error::MissingSystem { metric, system, others } => {
                 assert_eq!((metric.as_str(), system.as_str()), ("m", "b"));
                 others

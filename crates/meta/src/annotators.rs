@@ -39,7 +39,6 @@ pub struct RaterPair {
 /// // The first segment is constant for both: only the second has a correlation.
 /// assert!((pairs[0].segment_level.unwrap() - 1.0).abs() < 1e-15);
 /// ```
-#[must_use]
 pub fn agreement(raters: &[Annotator], systems: &[String]) -> Vec<RaterPair> {
     let mut pairs = Vec::new();
     for (index, first) in raters.iter().enumerate() {

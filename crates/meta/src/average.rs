@@ -56,7 +56,6 @@ pub struct Averaged {
 }
 
 /// Gold and metric scores of each group that has at least two of both, in order.
-#[must_use]
 pub fn groups(scores: &Aligned, grouping: Grouping) -> Vec<(Vec<f64>, Vec<f64>)> {
     let (systems, segments) = (scores.n_systems(), scores.n_segments);
     let collect = |cells: &mut dyn Iterator<Item = (usize, usize)>| -> (Vec<f64>, Vec<f64>) {

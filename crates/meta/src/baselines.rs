@@ -4,7 +4,7 @@
 
 use tribunal_core::random;
 
-use super::Error;
+use super::Result;
 use super::scores::units::{Given, UnitScores};
 use super::scores::{Scores, SegmentScores};
 use super::testset::TestSet;
@@ -24,7 +24,6 @@ pub const NAMES: [&str; 3] = [LENGTH, RANDOM, CONSTANT];
 /// The baselines of a language pair: scores of segments, or of documents where all `metrics` have those. Left
 /// out are a name that a metric has, and lengths of translations that cannot be read: metrics may be compared
 /// without texts.
-#[must_use]
 pub fn baselines(testset: &TestSet, metrics: &[Scores], seed: u64) -> Vec<Scores> {
     let units = metrics.first().and_then(|metric| metric.units.as_ref());
     let units = units.filter(|_| metrics.iter().all(|metric| metric.units.is_some()));
@@ -39,7 +38,7 @@ pub fn baselines(testset: &TestSet, metrics: &[Scores], seed: u64) -> Vec<Scores
     all
 }
 
-fn segments(name: &str, testset: &TestSet, seed: u64) -> Result<SegmentScores, Error> {
+fn segments(name: &str, testset: &TestSet, seed: u64) -> Result<SegmentScores> {
     let n = testset.n_segments();
     let mut segments = SegmentScores::new();
     for (idx, system) in testset.systems.iter().enumerate() {
@@ -57,7 +56,6 @@ fn segments(name: &str, testset: &TestSet, seed: u64) -> Result<SegmentScores, E
 }
 
 /// A number from 0 to 1, 1 excluded.
-#[must_use]
 pub fn uniform(seed: u64, counter: usize) -> f64 {
     (random::at(seed, counter as u64) >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::Error;
+use super::Result;
 use super::scores::Scores;
 use super::slices::By;
 use super::testset::TestSet;
@@ -46,7 +46,7 @@ impl Contents {
     ///
     /// # Errors
     /// None but those of [`By::slices`].
-    pub fn from_testset(testset: &TestSet, gold: &Scores) -> Result<Vec<Self>, Error> {
+    pub fn from_testset(testset: &TestSet, gold: &Scores) -> Result<Vec<Self>> {
         let all: Vec<usize> = (0..testset.n_segments()).collect();
         let mut rows = vec![Self::of_part(testset, gold, (None, &all))];
         let domains = By::Domain.slices(testset)?;

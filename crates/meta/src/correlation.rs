@@ -164,7 +164,6 @@ fn tau_c(gold: &[f64], metric: &[f64], pairs: &PairCounts) -> f64 {
 /// use tribunal_meta::correlation::ranks;
 /// assert_eq!(ranks(&[5.0, 1.0, 5.0]), [2.5, 1.0, 2.5]);
 /// ```
-#[must_use]
 pub fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| by_value(values[a], values[b]));
@@ -181,7 +180,6 @@ pub fn ranks(values: &[f64]) -> Vec<f64> {
 }
 
 /// Arithmetic mean, summed in order; 0 for no values.
-#[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     let (n, sum) = (values.len().max(1) as f64, values.iter().sum::<f64>());
     if sum.is_finite() { sum / n } else { values.iter().map(|x| x / n).sum() }

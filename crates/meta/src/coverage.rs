@@ -45,7 +45,6 @@ impl Common {
     /// those of the raters.
     ///
     /// A system that a metric lacks altogether does not count as a gap: comparing it is an error.
-    #[must_use]
     pub fn new(gold: &Scores, metrics: &[Scores], systems: &BTreeSet<String>) -> (Self, Scores) {
         let mut common = Self::default();
         let mut compared = gold.clone();
@@ -109,7 +108,6 @@ impl Common {
 
 /// Rated translations of these systems that a metric did not score. A system that it lacks altogether does
 /// not count.
-#[must_use]
 pub fn n_lacking(gold: &Scores, metric: &Scores, systems: &BTreeSet<String>) -> usize {
     let scored = Scored::new(metric);
     let columns = gold.segments.iter().flatten().filter(|(system, _)| systems.contains(*system));
@@ -178,7 +176,6 @@ pub struct Basis {
 
 impl Basis {
     /// The basis of a statistic over the scores of segments or documents.
-    #[must_use]
     pub fn from_units(scores: &Aligned, unit: Unit) -> Self {
         let compared = |system: usize, segment: usize| scores.cell(system, segment).is_some();
         let (systems, segments) = (0..scores.n_systems(), 0..scores.n_segments);

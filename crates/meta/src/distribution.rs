@@ -29,7 +29,6 @@ pub struct Bins {
 /// assert_eq!((bins.high, bins.medium, bins.low), (0.25, 0.5, 0.25));
 /// assert!(tribunal_meta::distribution::bins(&[85.0, -1.0]).is_none());
 /// ```
-#[must_use]
 pub fn bins(scores: &[f64]) -> Option<Bins> {
     let share = |is_counted: fn(f64) -> bool| {
         scores.iter().filter(|score| is_counted(**score)).count() as f64 / scores.len() as f64
@@ -63,7 +62,6 @@ pub struct Summary {
 /// let summary = summary(&[4.0, 1.0, 3.0, 2.0, 5.0]).unwrap();
 /// assert_eq!((summary.mean, summary.quartiles), (3.0, [1.0, 2.0, 3.0, 4.0, 5.0]));
 /// ```
-#[must_use]
 pub fn summary(scores: &[f64]) -> Option<Summary> {
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -99,7 +97,6 @@ pub struct ErrorShares {
 /// let shares = error_shares([("Major", "Accuracy/Omission"), ("minor", "accuracy/mistranslation")]);
 /// assert_eq!((shares.n, shares.severities["major"], shares.types["accuracy"]), (2, 0.5, 1.0));
 /// ```
-#[must_use]
 pub fn error_shares<'a>(errors: impl IntoIterator<Item = (&'a str, &'a str)>) -> ErrorShares {
     let mut shares = ErrorShares::default();
     for (severity, category) in errors {

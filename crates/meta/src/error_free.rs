@@ -67,7 +67,6 @@ impl Decisions {
     /// assert!((decisions.mcc() - 2.0 / 12_f64.sqrt()).abs() < 1e-15);
     /// assert_eq!(Decisions { true_positive: 3, ..Decisions::default() }.mcc(), 0.0);
     /// ```
-    #[must_use]
     pub fn mcc(&self) -> f64 {
         let [tp, fp, fn_, tn] =
             [self.true_positive, self.false_positive, self.false_negative, self.true_negative]
@@ -77,7 +76,6 @@ impl Decisions {
     }
 
     /// MCC, precision and recall.
-    #[must_use]
     pub fn agreement(&self) -> Agreement {
         let share = |part: usize, others: usize| {
             if part + others == 0 { 0.0 } else { part as f64 / (part + others) as f64 }
@@ -109,7 +107,6 @@ pub struct Cell {
 /// let cells = cells.map(|(score, label)| Cell { score, label, document: 0 });
 /// assert_eq!(calibrate(&cells), (80.0, 1.0));
 /// ```
-#[must_use]
 pub fn calibrate(cells: &[Cell]) -> (f64, f64) {
     let mut sorted = cells.to_vec();
     sorted.sort_by(|a, b| a.score.total_cmp(&b.score));
@@ -139,7 +136,6 @@ pub fn calibrate(cells: &[Cell]) -> (f64, f64) {
 }
 
 /// Decisions at a threshold.
-#[must_use]
 pub fn at(cells: &[Cell], threshold: f64) -> Decisions {
     let mut decisions = Decisions::default();
     for cell in cells {
@@ -228,7 +224,6 @@ fn split(cells: &[Cell], random: &mut Pcg64) -> Decisions {
 /// Labels of the rated translations, true for error-free: a score of at least [`LEAST_SCORE`] and no span by
 /// any rater. Where scores are penalties (none above 0) spans alone decide, and without ratings a score of 0.
 /// Shape: that of `scores.gold`; `None` where a translation is not rated.
-#[must_use]
 pub fn labels(scores: &Aligned, ratings: &[Ratings]) -> Vec<Option<bool>> {
     let is_penalty = scores.gold.iter().flatten().all(|score| *score <= 0.0);
     let least = match (is_penalty, ratings.is_empty()) {
@@ -245,7 +240,6 @@ pub fn labels(scores: &Aligned, ratings: &[Ratings]) -> Vec<Option<bool>> {
 }
 
 /// The translations that a metric scored, with their labels; `documents` has the document of each segment.
-#[must_use]
 pub fn cells(scores: &Aligned, labels: &[Option<bool>], documents: &[usize]) -> Vec<Cell> {
     let cell = |(at, label): (usize, &Option<bool>)| {
         let document = documents.get(at % scores.n_segments).copied().unwrap_or_default();

@@ -14,7 +14,7 @@ use super::scores::{Scores, SystemScoreOrigin::File};
 use super::selection::Selection;
 use super::standards::Rules;
 use super::testset::TestSet;
-use super::{Advice, Error};
+use super::{Advice, Error, Result};
 
 /// Human scores and metrics of one language pair.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl EvalSet {
     ///
     /// # Errors
     /// Any error of reading [`TestSet`]; an unknown metric, system or reference; nothing to compare.
-    pub fn load(dir: &Path, lp: &str, selection: &Selection) -> Result<Self, Error> {
+    pub fn load(dir: &Path, lp: &str, selection: &Selection) -> Result<Self> {
         let testset = TestSet::open(dir, lp)?;
         let rules = Rules::new(&testset, dir, selection.known_as.as_deref(), selection.references.of(lp))?;
         let (gold, gold_source) = GoldSource::load(&selection.gold, &testset, &rules)?;
@@ -97,19 +97,16 @@ impl EvalSet {
         })
     }
 
-    #[must_use]
     pub fn lp(&self) -> &str {
         &self.testset.lp
     }
 
     /// The metric of that name.
-    #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Scores> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
     /// The baseline of that name.
-    #[must_use]
     pub fn baseline(&self, name: &str) -> Option<&Scores> {
         self.baselines.iter().find(|baseline| baseline.name == name)
     }
@@ -124,7 +121,7 @@ impl EvalSet {
     ///
     /// # Errors
     /// Those of [`Aligned::new`].
-    pub fn segments(&self, metric: &Scores, humans: bool) -> Result<Option<Aligned>, Error> {
+    pub fn segments(&self, metric: &Scores, humans: bool) -> Result<Option<Aligned>> {
         self.aligned(&self.compared, metric, self.systems(humans))
     }
 
@@ -135,7 +132,7 @@ impl EvalSet {
     ///
     /// # Errors
     /// Those of [`AlignedSystems::new`], and a metric that scored no segment or document for every system.
-    pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<AlignedSystems, Error> {
+    pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<AlignedSystems> {
         let restricted = self.is_restricted(metric, humans);
         let aligned = if restricted { self.aligned(&self.gold, metric, self.systems(humans))? } else { None };
         if let Some(aligned) = aligned {
@@ -155,7 +152,6 @@ impl EvalSet {
 
     /// True if a metric's system scores cover only the segments or documents that both it and the raters
     /// scored: they are means, and it lacks rated translations.
-    #[must_use]
     pub fn is_restricted(&self, metric: &Scores, humans: bool) -> bool {
         let is_mean = metric.units.is_some() || (metric.segments.is_some() && metric.system_origin != File);
         is_mean
@@ -165,7 +161,6 @@ impl EvalSet {
 
     /// Number of segments or documents that a metric's system scores are means over, and number that it
     /// scored for some system; `None` for scores of a file, and where each system's mean is over its own.
-    #[must_use]
     pub fn averaged(&self, metric: &Scores) -> Option<(usize, usize)> {
         let n_left_out = metric.n_left_out?;
         let n_scored = match (&metric.units, &metric.segments) {
@@ -187,16 +182,11 @@ impl EvalSet {
     ///
     /// # Errors
     /// Those of [`Aligned::new`].
-    pub fn own_segments(&self, metric: &Scores) -> Result<Option<Aligned>, Error> {
+    pub fn own_segments(&self, metric: &Scores) -> Result<Option<Aligned>> {
         self.aligned(&self.gold, metric, &self.machine)
     }
 
-    fn aligned(
-        &self,
-        gold: &Scores,
-        metric: &Scores,
-        keep: &BTreeSet<String>,
-    ) -> Result<Option<Aligned>, Error> {
+    fn aligned(&self, gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Option<Aligned>> {
         match &metric.units {
             Some(units) => Aligned::from_units(gold, (&metric.name, units), self.joining, keep),
             None => Aligned::new(gold, metric, keep),
@@ -214,7 +204,7 @@ fn systems(
     testset: &TestSet,
     selection: &Selection,
     rules: &Rules,
-) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
+) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     if let Some(unknown) = selection.systems.iter().find(|system| !testset.systems.contains(system)) {
         return Err(Error::Unsuitable(format!(
             "no system `{unknown}` in `{}`; hint: there are {}",
@@ -235,7 +225,7 @@ fn systems(
 }
 
 /// Checks that the raters and a metric have something to be compared on.
-fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> Result<(), Error> {
+fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> Result<()> {
     let lp = &testset.lp;
     if machine.is_empty() {
         let listed = if testset.systems.is_empty() { "nothing" } else { &testset.systems.join(", ") };
@@ -259,7 +249,7 @@ fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> 
     Err(Error::Advised { reason, advice: Advice::OtherGold })
 }
 
-fn check_common(testset: &TestSet, common: &Common) -> Result<(), Error> {
+fn check_common(testset: &TestSet, common: &Common) -> Result<()> {
     if common.left_out == 0 || common.left_out < common.rated {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::Error;
+use super::Result;
 use super::agreement::Agreement;
 use super::baselines::NAMES;
 use super::correlation::Undefined;
@@ -70,11 +70,7 @@ pub struct SetResult {
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn run(
-    set: &TaskSet,
-    eval_sets: &[EvalSet],
-    significance: Option<Resampling>,
-) -> Result<SetResult, Error> {
+pub fn run(set: &TaskSet, eval_sets: &[EvalSet], significance: Option<Resampling>) -> Result<SetResult> {
     let (mut tasks, mut missing, mut missing_pairs) = (Vec::new(), Vec::new(), BTreeSet::new());
     let is_loaded = |lp: &str| eval_sets.iter().any(|eval_set| eval_set.lp() == lp);
     let all = set.tasks.iter().map(|t| (t, true)).chain(set.beside.iter().map(|t| (t, false)));
@@ -111,7 +107,7 @@ fn run_task(
     counted: bool,
     eval_sets: &[&EvalSet],
     significance: Option<Resampling>,
-) -> Result<TaskResult, Error> {
+) -> Result<TaskResult> {
     let mut names: Vec<&str> =
         eval_sets.iter().flat_map(|d| d.metrics.iter().map(|m| m.name.as_str())).collect();
     names.sort_unstable();
@@ -152,7 +148,7 @@ fn measure<'a>(
     task: &Task,
     eval_sets: &[&'a EvalSet],
     find: &dyn Fn(&'a EvalSet) -> Option<&'a Scores>,
-) -> Result<Result<Measured, Undefined>, Error> {
+) -> Result<Result<Measured, Undefined>> {
     let mut agreement = Agreement::default();
     for eval_set in eval_sets {
         let Some(metric) = find(eval_set) else { return Ok(Err(Undefined::NoScores)) };
@@ -166,7 +162,7 @@ fn measure<'a>(
 }
 
 /// The basis of a metric's value, pair by pair; a pair without the metric counts no system.
-fn basis(task: &Task, eval_sets: &[&EvalSet], name: &str) -> Result<Basis, Error> {
+fn basis(task: &Task, eval_sets: &[&EvalSet], name: &str) -> Result<Basis> {
     let mut pooled = Basis::default();
     for eval_set in eval_sets {
         let part = match eval_set.metric(name) {

@@ -11,7 +11,7 @@ use super::annotators::several::{Annotator, Several, means};
 use super::scores::{Scores, SegmentScores};
 use super::standards::Rules;
 use super::testset::TestSet;
-use super::{Advice, Error};
+use super::{Advice, Error, Result};
 use crate::mqm::ratings::{self, RatedError, Ratings};
 
 /// Requested human scores: `NAME[,NAME...][@agreeing]`, or nothing for the standard ones.
@@ -40,7 +40,7 @@ impl FromStr for Wanted {
     /// assert_eq!("std_gold".parse::<Wanted>().unwrap(), Wanted::default());
     /// assert!("mqm@best".parse::<Wanted>().is_err() && "a,,b".parse::<Wanted>().is_err());
     /// ```
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         let (names, filter) =
             text.split_once('@').map_or((text, None), |(names, filter)| (names, Some(filter)));
         if filter.is_some_and(|filter| filter != AGREEING) {
@@ -91,7 +91,7 @@ impl GoldSource {
     ///
     /// # Errors
     /// Human scores that the test set does not have; a filter without annotators, or one that leaves out all.
-    pub fn load(choice: &Wanted, testset: &TestSet, rules: &Rules) -> Result<(Scores, Self), Error> {
+    pub fn load(choice: &Wanted, testset: &TestSet, rules: &Rules) -> Result<(Scores, Self)> {
         if !choice.agreeing && choice.names.len() < 2 {
             return match (choice.names.first(), &rules.gold) {
                 (None, Some((segments, systems))) => Self::standard(testset, segments, systems),
@@ -125,12 +125,12 @@ impl GoldSource {
         Ok((scores, Self { names, left_out }))
     }
 
-    fn named(testset: &TestSet, name: &str) -> Result<(Scores, Self), Error> {
+    fn named(testset: &TestSet, name: &str) -> Result<(Scores, Self)> {
         Ok((testset.human(name)?, Self { names: vec![name.to_owned()], left_out: Vec::new() }))
     }
 
     /// Segment scores of one name and system scores of another, as the early shared tasks have them.
-    fn standard(testset: &TestSet, segments: &str, systems: &str) -> Result<(Scores, Self), Error> {
+    fn standard(testset: &TestSet, segments: &str, systems: &str) -> Result<(Scores, Self)> {
         let (scores, source) = Self::named(testset, segments)?;
         if segments == systems {
             return Ok((scores, source));
@@ -145,7 +145,7 @@ impl GoldSource {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn rating_files(&self, testset: &TestSet) -> Result<Vec<RatingFile>, Error> {
+    pub fn rating_files(&self, testset: &TestSet) -> Result<Vec<RatingFile>> {
         let mut files = rating_files(testset, &self.names)?;
         files.retain(|file| !self.left_out.contains(&file.annotator));
         Ok(files)
@@ -155,7 +155,7 @@ impl GoldSource {
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub fn ratings(&self, testset: &TestSet) -> Result<Vec<(String, Ratings)>, Error> {
+    pub fn ratings(&self, testset: &TestSet) -> Result<Vec<(String, Ratings)>> {
         let files = self.rating_files(testset)?.into_iter();
         files.map(|file| Ok((file.annotator, ratings::read(&file.path)?))).collect()
     }
@@ -165,7 +165,7 @@ impl GoldSource {
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub fn annotators(&self, testset: &TestSet) -> Result<Vec<Annotator>, Error> {
+    pub fn annotators(&self, testset: &TestSet) -> Result<Vec<Annotator>> {
         annotators(testset, &self.names)
     }
 
@@ -174,7 +174,7 @@ impl GoldSource {
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub fn scored_annotators(&self, testset: &TestSet) -> Result<Vec<Annotator>, Error> {
+    pub fn scored_annotators(&self, testset: &TestSet) -> Result<Vec<Annotator>> {
         match self.annotators(testset) {
             Err(Error::Unsuitable(_)) => Ok(Vec::new()),
             annotators => annotators,
@@ -184,7 +184,7 @@ impl GoldSource {
 
 /// The rating files. Annotators are called by their files where there is one name, and by their names
 /// otherwise.
-fn rating_files(testset: &TestSet, names: &[String]) -> Result<Vec<RatingFile>, Error> {
+fn rating_files(testset: &TestSet, names: &[String]) -> Result<Vec<RatingFile>> {
     let mut files = Vec::new();
     for name in names {
         for (rater, path) in testset.rating_files(name)? {
@@ -195,7 +195,7 @@ fn rating_files(testset: &TestSet, names: &[String]) -> Result<Vec<RatingFile>, 
     Ok(files)
 }
 
-fn annotators(testset: &TestSet, names: &[String]) -> Result<Vec<Annotator>, Error> {
+fn annotators(testset: &TestSet, names: &[String]) -> Result<Vec<Annotator>> {
     if let [name] = names {
         let files = testset.annotators(name)?;
         if !files.is_empty() {
@@ -222,7 +222,7 @@ fn annotators(testset: &TestSet, names: &[String]) -> Result<Vec<Annotator>, Err
 }
 
 /// An annotator's scores: the negated sums of penalties.
-fn penalties(file: &RatingFile, ratings: Ratings) -> Result<SegmentScores, Error> {
+fn penalties(file: &RatingFile, ratings: Ratings) -> Result<SegmentScores> {
     let sum = |errors: Vec<RatedError>| {
         let penalties: Option<Vec<f64>> = errors.iter().map(|error| error.score).collect();
         penalties.map(|penalties| 0.0 - penalties.iter().sum::<f64>()).ok_or_else(|| {
@@ -233,7 +233,7 @@ fn penalties(file: &RatingFile, ratings: Ratings) -> Result<SegmentScores, Error
             ))
         })
     };
-    let column = |column: Vec<Option<Vec<RatedError>>>| -> Result<Vec<Option<f64>>, Error> {
+    let column = |column: Vec<Option<Vec<RatedError>>>| -> Result<Vec<Option<f64>>> {
         column.into_iter().map(|errors| errors.map(sum).transpose()).collect()
     };
     ratings.into_iter().map(|(system, segments)| Ok((system, column(segments)?))).collect()

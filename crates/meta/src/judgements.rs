@@ -9,7 +9,7 @@ use std::{
 use tribunal_core::segment::numbered;
 
 use super::{
-    Error,
+    Error, Result,
     scores::{SegmentScores, numbering::Numbered},
     verdicts::{JudgedError, Verdict},
 };
@@ -77,7 +77,7 @@ impl Judgements {
     ///
     /// # Errors
     /// Two verdicts on one translation.
-    pub fn new(name: &str, verdicts: Vec<Verdict>) -> Result<Self, Error> {
+    pub fn new(name: &str, verdicts: Vec<Verdict>) -> Result<Self> {
         let mut systems: BTreeMap<String, Units> = BTreeMap::new();
         for verdict in verdicts {
             let unit = Unit::new(&verdict);
@@ -99,7 +99,6 @@ impl Judgements {
     }
 
     /// The scores of a file, segment by segment.
-    #[must_use]
     pub fn of_columns(name: &str, columns: SegmentScores) -> Self {
         let numbered = |column: Vec<Option<f64>>| -> Units {
             let judgement = |score| Judgement { score, ..Judgement::default() };
@@ -114,7 +113,6 @@ impl Judgements {
     }
 
     /// Numbered scores, whose first segment has the number `first`, without the segments that have no line.
-    #[must_use]
     pub fn of_numbers(name: &str, rows: &Numbered, first: usize) -> Self {
         let (mut of, numbers) = (Self::of_columns(name, rows.from(first)), rows.numbers());
         for units in of.systems.values_mut() {
@@ -124,13 +122,11 @@ impl Judgements {
     }
 
     /// True if every translation has a score.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.systems.values().flat_map(BTreeMap::values).all(|judgement| judgement.score.is_some())
     }
 
     /// The language pairs of its units; the empty one in score files.
-    #[must_use]
     pub fn pairs(&self) -> BTreeSet<&str> {
         self.systems.values().flat_map(BTreeMap::keys).map(|unit| unit.pair.as_str()).collect()
     }
@@ -148,7 +144,6 @@ impl Judgements {
     }
 
     /// True if both judged at least one common translation.
-    #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.systems.iter().any(|(system, units)| {
             let others = other.systems.get(system);
@@ -157,7 +152,6 @@ impl Judgements {
     }
 
     /// The numbers of all segments.
-    #[must_use]
     pub fn segments(&self) -> BTreeSet<usize> {
         self.systems.values().flat_map(BTreeMap::keys).filter_map(|unit| unit.seg).collect()
     }

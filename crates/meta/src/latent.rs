@@ -8,7 +8,7 @@ use super::eval_set::EvalSet;
 use super::scores::{Scores, SegmentScores};
 use super::statistic::Statistic;
 use super::verdicts::Verdict;
-use super::{Advice, Error};
+use super::{Advice, Error, Result};
 
 /// The weights that are tried: 1 to 25 in halves. Below 1 a major error would cost less than a minor one; 25
 /// is MQM's heaviest.
@@ -46,7 +46,7 @@ pub fn search(
     verdicts: &[Verdict],
     eval_set: &EvalSet,
     statistic: Statistic,
-) -> Result<Result<Latent, Undefined>, Error> {
+) -> Result<Result<Latent, Undefined>> {
     if statistic.lower_is_better() {
         return Err(Error::Unsuitable(format!(
             "no weight can be searched for with `{statistic}`, where lower is better; hint: seg:acc-eq@item"
@@ -56,7 +56,7 @@ pub fn search(
         let reason = format!("`{name}` judged documents; the latent weight is searched on segments");
         return Err(Error::Advised { reason, advice: Advice::BySegment });
     }
-    let measure = |w_major: f64, half: Option<usize>| -> Result<Result<f64, Undefined>, Error> {
+    let measure = |w_major: f64, half: Option<usize>| -> Result<Result<f64, Undefined>> {
         let scores = Scores::new(name, Some(weighted(verdicts, eval_set, w_major)), None);
         let Some(aligned) = eval_set.segments(&scores, false)? else { return Ok(Err(Undefined::NoScores)) };
         let aligned = match half {
@@ -73,7 +73,7 @@ pub fn search(
         };
         Ok(measured.map(|m| m.value))
     };
-    let curve = |half: Option<usize>| -> Result<Vec<(f64, f64)>, Error> {
+    let curve = |half: Option<usize>| -> Result<Vec<(f64, f64)>> {
         let mut curve = Vec::new();
         for w_major in HALVES.map(|halves| f64::from(halves) / 2.0) {
             curve.extend(measure(w_major, half)?.ok().map(|value| (w_major, value)));

@@ -23,7 +23,6 @@ pub struct Lengths {
 /// assert_eq!((found.mean, found.median, found.p99, found.longest), (5.0, 3, 9, 9));
 /// assert!(lengths(&[]).is_none());
 /// ```
-#[must_use]
 pub fn lengths(tokens: &[usize]) -> Option<Lengths> {
     let mut sorted = tokens.to_vec();
     sorted.sort_unstable();

@@ -109,6 +109,9 @@ pub enum Advice {
     JudgeTestSet(String),
 }
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// The reason why a meta-evaluation cannot be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

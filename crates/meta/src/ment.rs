@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Error;
 use super::scores::SegmentScores;
+use super::{Error, Result};
 use crate::segment::read::ment::Ment;
 
 /// The name of the human scores.
@@ -21,7 +21,7 @@ const ROUNDING: f64 = 0.01;
 ///
 /// # Errors
 /// A score that is not a number.
-pub fn averages(ment: &Ment) -> Result<SegmentScores, Error> {
+pub fn averages(ment: &Ment) -> Result<SegmentScores> {
     let mut scores = SegmentScores::new();
     for system in ment.outputs.keys() {
         let field = average_of(number(system));
@@ -33,7 +33,7 @@ pub fn averages(ment: &Ment) -> Result<SegmentScores, Error> {
                 reason: format!("`{field}` is `{value}`, not a number"),
             }),
         };
-        let column: Result<Vec<Option<f64>>, Error> = ment.rows.iter().map(score).collect();
+        let column: Result<Vec<Option<f64>>> = ment.rows.iter().map(score).collect();
         scores.insert(system.clone(), column?);
     }
     Ok(scores)
@@ -45,7 +45,7 @@ pub fn averages(ment: &Ment) -> Result<SegmentScores, Error> {
 ///
 /// # Errors
 /// [`Error::Line`] where several such lists differ.
-pub fn annotators(ment: &Ment) -> Result<BTreeMap<String, SegmentScores>, Error> {
+pub fn annotators(ment: &Ment) -> Result<BTreeMap<String, SegmentScores>> {
     let mut all: BTreeMap<String, SegmentScores> = BTreeMap::new();
     for (seg, (line, row)) in ment.rows.iter().enumerate() {
         for system in ment.outputs.keys() {

@@ -9,14 +9,14 @@ use super::scores::{Scores, is_metricx};
 use super::selection::{Brought, Selection};
 use super::standards::Rules;
 use super::testset::{MetricName, TestSet};
-use super::{Advice, Error};
+use super::{Advice, Error, Result};
 use super::{units, verdicts};
 
 /// Scores from the user's own files.
 ///
 /// # Errors
 /// Two of one name, files that do not fit the test set, systems that it does not have.
-pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scores>, Error> {
+pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scores>> {
     let mut names = BTreeSet::new();
     let mut metrics = Vec::with_capacity(brought.len());
     for one in brought {
@@ -42,7 +42,7 @@ pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scor
 }
 
 /// Rejects a system that the test set does not have: it is probably misspelt.
-fn check_systems(testset: &TestSet, scores: &Scores) -> Result<(), Error> {
+fn check_systems(testset: &TestSet, scores: &Scores) -> Result<()> {
     match scores.systems.keys().find(|system| !testset.systems.contains(system)) {
         None => Ok(()),
         Some(unknown) => Err(Error::Unsuitable(format!(
@@ -62,7 +62,7 @@ pub fn folder_scores(
     testset: &TestSet,
     selection: &Selection,
     rules: &Rules,
-) -> Result<(Vec<Scores>, Vec<String>), Error> {
+) -> Result<(Vec<Scores>, Vec<String>)> {
     let all = testset.metrics()?;
     let named_in_full = |metric: &MetricName| selection.metrics.contains(&full(metric));
     let is_chosen = |metric: &MetricName| {

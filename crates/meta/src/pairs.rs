@@ -18,7 +18,6 @@ impl PairCounts {
     /// Counts with exact ties only, in O(n log n).
     ///
     /// Source: Knight, A Computer Method for Calculating Kendall's Tau with Ungrouped Data, 1966.
-    #[must_use]
     pub fn count(gold: &[f64], metric: &[f64]) -> Self {
         let mut order: Vec<usize> = (0..gold.len()).collect();
         order.sort_by(|&a, &b| by_value(gold[a], gold[b]).then(by_value(metric[a], metric[b])));
@@ -42,7 +41,6 @@ impl PairCounts {
     }
 
     /// Counts where the metric also ties two scores at most `epsilon` apart, in O(n²).
-    #[must_use]
     pub fn count_within(gold: &[f64], metric: &[f64], epsilon: f64) -> Self {
         let mut counts = Self::default();
         for i in 0..gold.len() {
@@ -63,29 +61,24 @@ impl PairCounts {
         }
     }
 
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.concordant + self.discordant + self.gold_only + self.metric_only + self.both
     }
 
-    #[must_use]
     pub fn gold_tied(&self) -> u64 {
         self.gold_only + self.both
     }
 
-    #[must_use]
     pub fn metric_tied(&self) -> u64 {
         self.metric_only + self.both
     }
 
     /// Concordant minus discordant pairs.
-    #[must_use]
     pub fn balance(&self) -> i64 {
         self.concordant as i64 - self.discordant as i64
     }
 
     /// Tau-b; `None` when either side ties every pair.
-    #[must_use]
     pub fn tau_b(&self) -> Option<f64> {
         let gold_untied = (self.total() - self.gold_tied()) as f64;
         let metric_untied = (self.total() - self.metric_tied()) as f64;
@@ -108,14 +101,12 @@ impl PairCounts {
     /// // Within 2 the gold tie is predicted, at the price of three right pairs.
     /// assert_eq!(PairCounts::count_within(&gold, &metric, 2.0).acc23(), Some(0.4));
     /// ```
-    #[must_use]
     pub fn acc23(&self) -> Option<f64> {
         let correct = self.concordant + self.both;
         (self.total() > 0).then(|| correct as f64 / self.total() as f64)
     }
 
     /// Tau with ties counted right or wrong, `(C + T_hm - D - T_h - T_m) / N`, which is `2 acc23 - 1`.
-    #[must_use]
     pub fn tau23(&self) -> Option<f64> {
         let correct = self.concordant + self.both;
         let wrong = self.total() - correct;
@@ -135,7 +126,6 @@ impl PairCounts {
 /// let row = (vec![0.0, 30.0, 60.0], vec![1.0, 2.0, 2.0]);
 /// assert_eq!(kendall_like(&[row], 25.0), Some((1.0 / 3.0, 3)));
 /// ```
-#[must_use]
 pub fn kendall_like(rows: &[(Vec<f64>, Vec<f64>)], threshold: f64) -> Option<(f64, u64)> {
     let (mut concordant, mut discordant) = (0_u64, 0_u64);
     for (gold, metric) in rows {

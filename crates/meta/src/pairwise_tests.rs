@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::Error;
+use super::Result;
 use super::agreement::Agreement;
 use super::align::{Aligned, AlignedSystems};
 use super::average::{Coefficient, Grouping, pearson_of_differences};
@@ -41,7 +41,6 @@ pub struct PairwiseTest {
 
 impl PairwiseTests {
     /// One-sided p-values by (better, worse).
-    #[must_use]
     pub fn p_values(&self) -> BTreeMap<(String, String), f64> {
         let key = |test: &PairwiseTest| (test.better.clone(), test.worse.clone());
         self.comparisons.iter().map(|test| (key(test), test.comparison.p)).collect()
@@ -66,7 +65,7 @@ pub fn run(
     eval_sets: &[&EvalSet],
     values: &BTreeMap<String, Result<Measured, Undefined>>,
     resampling: Resampling,
-) -> Result<PairwiseTests, Error> {
+) -> Result<PairwiseTests> {
     let none = |untested| Ok(PairwiseTests { comparisons: Vec::new(), untested: Some(untested) });
     if matches!(task.statistic, Statistic::AccEq(Grouping::None | Grouping::Sys)) {
         return none("the test by pairs is only defined for acc-eq by item");
@@ -83,7 +82,7 @@ pub fn run(
         .flat_map(|(i, better)| order[i + 1..].iter().map(|worse| (better.0.as_str(), worse.0.as_str())))
         .collect();
     let epsilon = |name: &str| values[name].ok().and_then(|value| value.epsilon).unwrap_or(0.0);
-    let tests: Result<Vec<Option<PairwiseTest>>, Error> = pairs
+    let tests: Result<Vec<Option<PairwiseTest>>> = pairs
         .par_iter()
         .map(|(better, worse)| {
             let sides = Sides { task, eval_sets, better, worse, resampling };
@@ -112,7 +111,6 @@ pub struct AverageTest {
 /// Tests of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw.
 ///
 /// Source: mt-metrics-eval `AverageCorrMatrix`.
-#[must_use]
 pub fn average_tests(
     tasks: &[&PairwiseTests],
     weights: &[f64],
@@ -150,7 +148,7 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    fn compare(&self, epsilons: (f64, f64)) -> Result<Option<Comparison>, Error> {
+    fn compare(&self, epsilons: (f64, f64)) -> Result<Option<Comparison>> {
         if self.task.statistic.is_of_systems() {
             return self.compare_systems();
         }
@@ -184,7 +182,7 @@ impl Sides<'_> {
     /// `None` where the two are compared with different human scores, because one lacks rated translations.
     ///
     /// Source: mt-metrics-eval `CompareMetricsWithGlobalAccuracy`.
-    fn compare_systems(&self) -> Result<Option<Comparison>, Error> {
+    fn compare_systems(&self) -> Result<Option<Comparison>> {
         let mut gold: Vec<Vec<f64>> = Vec::new();
         let (mut first, mut second) = (Vec::new(), Vec::new());
         for eval_set in self.eval_sets {

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Error,
+    Error, Result,
     align::Aligned,
     average::Grouping,
     contents::Contents,
@@ -39,7 +39,7 @@ mod sliced;
 pub use sliced::{Sliced, slices};
 
 /// Reads the verdicts of a run on a language pair.
-pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> + 'a;
+pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>> + 'a;
 
 /// Inputs of the parts.
 pub struct Request<'a> {
@@ -88,10 +88,7 @@ const LATENT: Statistic = Statistic::AccEq(Grouping::Item);
 ///
 /// # Errors
 /// Scores that do not fit.
-pub fn calibration(
-    request: &Request<'_>,
-    set: &EvalSet,
-) -> Result<Vec<Of<Result<FitReport, Undefined>>>, Error> {
+pub fn calibration(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<Result<FitReport, Undefined>>>> {
     let metrics = aligned(set)?.into_iter();
     Ok(metrics.map(|(metric, scores)| of(set, &metric.name, examine(&scores, request.seed))).collect())
 }
@@ -100,7 +97,7 @@ pub fn calibration(
 ///
 /// # Errors
 /// Scores that do not fit.
-pub fn williams(set: &EvalSet) -> Result<Vec<Of<williams::Compared>>, Error> {
+pub fn williams(set: &EvalSet) -> Result<Vec<Of<williams::Compared>>> {
     Ok(williams::compare_all(set)?.into_iter().map(|pair| of(set, "pearson", pair)).collect())
 }
 
@@ -108,7 +105,7 @@ pub fn williams(set: &EvalSet) -> Result<Vec<Of<williams::Compared>>, Error> {
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn contents(set: &EvalSet) -> Result<Vec<Of<Contents>>, Error> {
+pub fn contents(set: &EvalSet) -> Result<Vec<Of<Contents>>> {
     let rows = Contents::from_testset(&set.testset, &set.gold)?;
     Ok(rows.into_iter().map(|row| of(set, &set.gold.name, row)).collect())
 }
@@ -121,7 +118,7 @@ fn of<T>(set: &EvalSet, name: &str, found: T) -> Of<T> {
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>, Error> {
+pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>> {
     let mut all = Vec::new();
     for metric in set.with_baselines() {
         if let Some(scores) = set.segments(metric, false)? {
@@ -135,7 +132,7 @@ pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>, Error> {
 ///
 /// # Errors
 /// Scores that do not fit.
-pub fn distributions(set: &EvalSet) -> Result<Vec<Of<Distribution>>, Error> {
+pub fn distributions(set: &EvalSet) -> Result<Vec<Of<Distribution>>> {
     let mut all = Vec::new();
     let mut gold_done = false;
     let mut metrics = aligned(set)?;
@@ -160,7 +157,7 @@ fn distribution(values: &[f64]) -> Option<Distribution> {
 }
 
 /// The verdicts of a run on a language pair.
-fn verdicts_of(request: &Request<'_>, path: &Path, set: &EvalSet) -> Result<Vec<Verdict>, Error> {
+fn verdicts_of(request: &Request<'_>, path: &Path, set: &EvalSet) -> Result<Vec<Verdict>> {
     let mut verdicts = (request.verdicts)(path, set.lp())?;
     verdicts.retain(|verdict| verdict.pair() == set.lp());
     Ok(verdicts::placed(verdicts, &set.testset))
@@ -170,7 +167,7 @@ fn verdicts_of(request: &Request<'_>, path: &Path, set: &EvalSet) -> Result<Vec<
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShares>>, Error> {
+pub fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShares>>> {
     let ratings = set.gold_source.ratings(&set.testset)?;
     let mut shares = Vec::new();
     if !ratings.is_empty() {
@@ -219,7 +216,7 @@ pub struct Spans {
 ///
 /// # Errors
 /// Files that cannot be read, and runs without a verdict on a segment that the raters marked.
-pub fn spans(request: &Request<'_>, sets: &[EvalSet]) -> Result<Spans, Error> {
+pub fn spans(request: &Request<'_>, sets: &[EvalSet]) -> Result<Spans> {
     let mut found = Spans::default();
     sets.iter().try_for_each(|set| spans_of_pair(request, set, &mut found))?;
     if sets.len() > 1 {
@@ -228,7 +225,7 @@ pub fn spans(request: &Request<'_>, sets: &[EvalSet]) -> Result<Spans, Error> {
     Ok(found)
 }
 
-fn spans_of_pair(request: &Request<'_>, set: &EvalSet, all: &mut Spans) -> Result<(), Error> {
+fn spans_of_pair(request: &Request<'_>, set: &EvalSet, all: &mut Spans) -> Result<()> {
     let ratings: Vec<Ratings> =
         set.gold_source.ratings(&set.testset)?.into_iter().map(|(_, ratings)| ratings).collect();
     let documents: Vec<String> = set.testset.places.iter().map(|place| place.doc.clone()).collect();
@@ -277,10 +274,7 @@ fn spans_of_pair(request: &Request<'_>, set: &EvalSet, all: &mut Spans) -> Resul
 ///
 /// # Errors
 /// Files that cannot be read, and runs of other methods.
-pub fn temperatures(
-    request: &Request<'_>,
-    set: &EvalSet,
-) -> Result<Vec<Of<Result<Calibration, Undefined>>>, Error> {
+pub fn temperatures(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<Result<Calibration, Undefined>>>> {
     let mut found = Vec::new();
     for (name, path) in request.runs {
         let verdicts = verdicts_of(request, path, set)?;
@@ -295,10 +289,7 @@ pub fn temperatures(
 ///
 /// # Errors
 /// Files that cannot be read, and runs over documents.
-pub fn latent_weights(
-    request: &Request<'_>,
-    set: &EvalSet,
-) -> Result<Vec<Of<Result<Latent, Undefined>>>, Error> {
+pub fn latent_weights(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<Result<Latent, Undefined>>>> {
     let statistic = request.statistics.first().copied().unwrap_or(LATENT);
     let mut found = Vec::new();
     for (name, path) in request.runs {

@@ -24,7 +24,6 @@ pub struct Pcg64 {
 }
 
 impl Pcg64 {
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let words = seed_sequence(seed);
         let wide = |high: u64, low: u64| (u128::from(high) << 64) | u128::from(low);
@@ -37,7 +36,6 @@ impl Pcg64 {
     }
 
     /// An independent stream for one unit of parallel work.
-    #[must_use]
     pub fn stream(seed: u64, index: u64) -> Self {
         Self::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index.wrapping_add(1))
     }

@@ -19,7 +19,6 @@ const BOTTOM: f64 = HEIGHT - 56.0;
 
 /// Points of human (x) and metric (y) scores with the line of least squares; the band around it is as high
 /// as the greatest difference of two metric scores that still count as tied.
-#[must_use]
 pub fn scatter(title: &str, gold: &[f64], metric: &[f64], epsilon: Option<f64>) -> String {
     let x = Axis::around(gold.iter().copied(), LEFT, RIGHT);
     let y = Axis::around(metric.iter().copied(), BOTTOM, TOP);
@@ -84,7 +83,6 @@ fn least_squares(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// A histogram of scores.
-#[must_use]
 pub fn histogram(title: &str, scores: &[f64]) -> String {
     const BARS: usize = 40;
     let x = Axis::around(scores.iter().copied(), LEFT, RIGHT);
@@ -120,7 +118,6 @@ fn shortest(value: f64) -> String {
 }
 
 /// Metrics by value, best first; clusters of equal rank share a background.
-#[must_use]
 pub fn clusters(title: &str, ranked: &[Ranked]) -> String {
     const ROW: f64 = 24.0;
     /// Widest letters of the label's font, in pixels.

@@ -4,7 +4,6 @@
 ///
 /// Range: 0 to 1. With two pairs it is 1: any two points lie on a line.
 /// Source: `scipy.stats.pearsonr` and `spearmanr` (two-sided).
-#[must_use]
 pub fn correlation_p(r: f64, n: usize) -> f64 {
     if n <= 2 {
         return 1.0;
@@ -21,14 +20,12 @@ pub fn correlation_p(r: f64, n: usize) -> f64 {
 /// assert!((student_t_tail(1.0, 1.0) - 0.25).abs() < 1e-12);
 /// assert!((student_t_tail(0.0, 7.0) - 0.5).abs() < 1e-12);
 /// ```
-#[must_use]
 pub fn student_t_tail(t: f64, dof: f64) -> f64 {
     let two_sided = incomplete_beta(dof / 2.0, 0.5, dof / (dof + t * t));
     if t >= 0.0 { two_sided / 2.0 } else { 1.0 - two_sided / 2.0 }
 }
 
 /// Probability that a standard normal variable is greater than `z`.
-#[must_use]
 pub fn normal_tail(z: f64) -> f64 {
     libm::erfc(z / std::f64::consts::SQRT_2) / 2.0
 }
@@ -36,7 +33,6 @@ pub fn normal_tail(z: f64) -> f64 {
 /// Regularised incomplete beta function `I_x(a, b)`.
 ///
 /// Source: the continued fraction of DLMF 8.17.22, evaluated by Lentz's method.
-#[must_use]
 pub fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

@@ -15,7 +15,6 @@ const USUAL: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 /// assert!(values[0] >= 1.0 && values[0] < 2.0 && values[0] == -2.0 * values[1]);
 /// assert_eq!(unscaled(values[0], exponent), 1e308);
 /// ```
-#[must_use]
 pub fn scaled(values: &[f64]) -> (Cow<'_, [f64]>, i32) {
     let greatest = values.iter().map(|value| value.abs()).fold(0.0, f64::max);
     if greatest == 0.0 || USUAL.contains(&greatest) {
@@ -26,7 +25,6 @@ pub fn scaled(values: &[f64]) -> (Cow<'_, [f64]>, i32) {
 }
 
 /// A value times a power of two.
-#[must_use]
 pub fn unscaled(value: f64, exponent: i32) -> f64 {
     // In two steps, because 2^1074 is no number.
     let half = exponent / 2;

@@ -61,7 +61,6 @@ pub type Unit = (String, String, String, Option<usize>);
 pub type Verdicts = BTreeMap<Unit, Verdict>;
 
 /// Verdicts by unit.
-#[must_use]
 pub fn by_unit(verdicts: Vec<Verdict>) -> Verdicts {
     let unit = |v: &Verdict| (v.system.clone(), v.pair(), v.doc.clone(), v.seg);
     verdicts.into_iter().map(|verdict| (unit(&verdict), verdict)).collect()
@@ -121,7 +120,6 @@ fn order_of_systems(shared: &[(&Unit, &Verdict, &Verdict)]) -> Option<f64> {
 }
 
 /// The scores that each unit has in any run.
-#[must_use]
 pub fn scores_of_units<'a>(runs: impl IntoIterator<Item = &'a Verdicts>) -> Vec<Vec<f64>> {
     let mut units: BTreeMap<&Unit, Vec<f64>> = BTreeMap::new();
     for (unit, verdict) in runs.into_iter().flatten() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tribunal_core::files::text;
 
-use super::Error;
+use super::{Error, Result};
 
 pub use jsonl::is_metricx;
 use numbering::Numbered;
@@ -59,7 +59,6 @@ pub struct Scores {
 impl Scores {
     /// Scores from the contents of files. System scores that are not given are the means of the segment
     /// scores.
-    #[must_use]
     pub fn new(
         name: impl Into<String>,
         segments: Option<SegmentScores>,
@@ -76,14 +75,12 @@ impl Scores {
 
     /// Segment scores without system scores: these are means over the segments that every system has a score
     /// on.
-    #[must_use]
     pub fn from_segments(name: impl Into<String>, segments: SegmentScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&segments);
         Self { systems, n_left_out: Some(n_left_out), ..Self::new(name, Some(segments), None) }
     }
 
     /// Scores of documents: system scores are means over the documents that every system has a score on.
-    #[must_use]
     pub fn from_units(name: impl Into<String>, units: UnitScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&units.columns());
         let system_origin = SystemScoreOrigin::MeanOfUnits;
@@ -144,7 +141,6 @@ impl Scores {
 }
 
 /// The mean over each system's scored segments; `None` for a system without one.
-#[must_use]
 pub fn mean_scores(segments: &SegmentScores) -> SystemScores {
     let mean = |scores: &Vec<Option<f64>>| {
         let scored: Vec<f64> = scores.iter().flatten().copied().collect();
@@ -165,7 +161,6 @@ pub fn mean_scores(segments: &SegmentScores) -> SystemScores {
 /// let (means, left_out) = mean_on_common(&columns);
 /// assert_eq!((means["a"], means["b"], left_out), (Some(2.0), Some(3.0), 1));
 /// ```
-#[must_use]
 pub fn mean_on_common(columns: &SegmentScores) -> (SystemScores, usize) {
     let scored: Vec<&Vec<Option<f64>>> =
         columns.values().filter(|column| column.iter().any(Option::is_some)).collect();
@@ -198,7 +193,7 @@ pub enum ScoreFile {
 /// # Errors
 /// Unreadable files, and the first line without a system and score, with a space in the system's name, or
 /// with a score that is not finite.
-pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
+pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile> {
     let text = read_text(path)?;
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or_else(|| Error::Empty(path.into()))?;
     if first.trim_start().starts_with('{') {
@@ -218,7 +213,7 @@ pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
 ///
 /// # Errors
 /// Those of [`read`], and a system with more than one line.
-pub fn read_systems(path: &Path) -> Result<SystemScores, Error> {
+pub fn read_systems(path: &Path) -> Result<SystemScores> {
     let mut systems = SystemScores::new();
     for (system, scores) in read_named(path, &read_text(path)?)? {
         let [score] = scores[..] else {
@@ -229,7 +224,7 @@ pub fn read_systems(path: &Path) -> Result<SystemScores, Error> {
     Ok(systems)
 }
 
-fn read_named(path: &Path, text: &str) -> Result<SegmentScores, Error> {
+fn read_named(path: &Path, text: &str) -> Result<SegmentScores> {
     let mut scores = SegmentScores::new();
     for (number, line) in lines(text) {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -258,7 +253,7 @@ fn spaced_system(line: &str) -> String {
 
 /// Rejects a file of several language pairs where none is selected, and one without the selected pair.
 /// `pairs` has the first line of each.
-fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -> Result<(), Error> {
+fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -> Result<()> {
     let names = || pairs.keys().cloned().collect::<Vec<_>>().join(", ");
     match (lp, pairs.values().min()) {
         (Some(lp), Some(line)) if !pairs.contains_key(lp) => {
@@ -274,7 +269,7 @@ fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -
     }
 }
 
-fn parse_score(path: &Path, number: usize, text: &str) -> Result<Option<f64>, Error> {
+fn parse_score(path: &Path, number: usize, text: &str) -> Result<Option<f64>> {
     if text == "None" {
         return Ok(None);
     }
@@ -297,7 +292,6 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The error of a line that cannot be read, from 1.
-#[must_use]
 pub fn line_error(path: &Path, line: usize, reason: String) -> Error {
     Error::Line { path: path.into(), line, reason }
 }
@@ -306,7 +300,7 @@ pub fn line_error(path: &Path, line: usize, reason: String) -> Error {
 ///
 /// # Errors
 /// [`Error::Read`].
-pub fn read_text(path: &Path) -> Result<String, Error> {
+pub fn read_text(path: &Path) -> Result<String> {
     text::read(path).map_err(|source| Error::Read { path: PathBuf::from(path), source })
 }
 

@@ -72,7 +72,6 @@ pub struct Apart {
 
 impl Apart {
     /// Distance between the places that the judges give the translation. Range: 0 to 1.
-    #[must_use]
     pub fn distance(&self) -> f64 {
         (self.places.0 - self.places.1).abs()
     }
@@ -167,7 +166,6 @@ fn places(values: &[f64]) -> Vec<f64> {
 ///
 /// `None` where some judge scored segments and another documents, or documents that were put together
 /// otherwise.
-#[must_use]
 pub fn on_common(mut judges: Vec<Scores>) -> Option<Vec<Scores>> {
     let kinds = |judge: &Scores| judge.units.as_ref().map(|units| units.units.clone());
     if judges.windows(2).any(|pair| kinds(&pair[0]) != kinds(&pair[1])) {

@@ -1,9 +1,9 @@
 //! A test set in slices: by domain, by document, by the length of the source. Statistics treat a slice as a
 //! test set of its own.
 
-use super::Error;
 use super::spans::strings::tokens;
 use super::testset::TestSet;
+use super::{Error, Result};
 
 /// Criterion that segments are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl By {
     ///
     /// # Errors
     /// An unknown name.
-    pub fn named(name: &str) -> Result<Self, Error> {
+    pub fn named(name: &str) -> Result<Self> {
         match name {
             "domain" => Ok(Self::Domain),
             "doc" | "document" => Ok(Self::Document),
@@ -42,7 +42,7 @@ impl By {
         }
     }
 
-    fn lengths(name: &str, ends: &str) -> Result<Self, Error> {
+    fn lengths(name: &str, ends: &str) -> Result<Self> {
         let ends: Option<Vec<usize>> = ends.split(',').map(|end| end.trim().parse().ok()).collect();
         let is_rising = |ends: &Vec<usize>| ends[0] > 0 && ends.windows(2).all(|pair| pair[0] < pair[1]);
         ends.filter(is_rising).map(Self::LengthUpTo).ok_or_else(|| {
@@ -54,7 +54,7 @@ impl By {
     ///
     /// # Errors
     /// Sources that cannot be read.
-    pub fn slices(&self, testset: &TestSet) -> Result<Vec<Slice>, Error> {
+    pub fn slices(&self, testset: &TestSet) -> Result<Vec<Slice>> {
         let names: Vec<String> = match self {
             Self::Domain => testset.places.iter().map(|place| place.domain.clone()).collect(),
             Self::Document => testset.places.iter().map(|place| place.doc.clone()).collect(),
@@ -89,7 +89,6 @@ impl By {
 /// assert_eq!(length_class("Twelve words at most make a source text short here , or so"), "medium");
 /// assert_eq!(length_class("测试一下"), "short");
 /// ```
-#[must_use]
 pub fn length_class(source: &str) -> &'static str {
     match tokens(source).len() {
         n if n <= LENGTHS[0] => "short",

@@ -84,7 +84,6 @@ pub fn soft_pairwise_accuracy(scores: &Aligned) -> Result<SoftAccuracy, Undefine
 /// use tribunal_meta::spa::agreement;
 /// assert_eq!(agreement(&[0.25, 0.5], &[0.75, 0.5]), 0.75);
 /// ```
-#[must_use]
 pub fn agreement(gold: &[f64], metric: &[f64]) -> f64 {
     let distance: f64 = gold.iter().zip(metric).map(|(g, m)| (g - m).abs()).sum();
     1.0 - distance / gold.len() as f64
@@ -105,7 +104,6 @@ const CHUNK: usize = 8;
 
 impl Signs {
     /// The vectors of `numpy.random.default_rng(4).random((1000, n), dtype=float32)`, rounded to 0 and 1.
-    #[must_use]
     pub fn new(n_segments: usize) -> Self {
         let mut random = Pcg64::new(SEED);
         // numpy rounds half to even: exactly one half becomes 0.
@@ -119,7 +117,6 @@ impl Signs {
     /// whose signed difference reaches the difference itself.
     ///
     /// `scores` has the shape `[systems, segments]`.
-    #[must_use]
     pub fn p_values(&self, scores: &[f32], n_systems: usize) -> Vec<f64> {
         let total = |row: &[f32]| row.iter().map(|x| f64::from(*x)).sum::<f64>() as f32;
         let totals: Vec<f32> = scores.chunks_exact(self.n_segments).map(total).collect();
@@ -156,7 +153,6 @@ impl Signs {
     /// PERM-BOTH for two metrics on the same cells, shape `[systems, segments]`, against the raters'
     /// p-values. A swap changes the signed sums of both metrics by the same amount, so each resample costs
     /// one product; sums of resamples are taken in single precision, in a fixed order.
-    #[must_use]
     pub fn compare(&self, gold: &[f64], first: &[f64], second: &[f64], resampling: Resampling) -> Comparison {
         let single =
             |scores: &[f64]| -> Vec<f32> { standardised(scores).iter().map(|x| *x as f32).collect() };

@@ -34,7 +34,6 @@ pub struct Span {
 
 /// Severities as numbers: 2 for major, 1 for minor, 0 for neutral and for anything else. Raters mark no
 /// critical errors, so a judge's critical counts as major.
-#[must_use]
 pub fn severity(name: &str) -> u8 {
     match name.to_lowercase().as_str() {
         "critical" | "major" => 2,
@@ -77,7 +76,6 @@ impl Overlap {
     }
 
     /// The micro-average over everything added up.
-    #[must_use]
     pub fn score(&self) -> PrecisionRecall {
         let share = |part: f64, total: f64| if total == 0.0 { 1.0 } else { part / total };
         let precision = share(self.right_predicted, self.predicted);
@@ -103,7 +101,6 @@ impl Overlap {
 /// // Nothing to find and nothing predicted: all is right.
 /// assert_eq!(characters(&[], &[]).score().f1, 1.0);
 /// ```
-#[must_use]
 pub fn characters(gold: &[Span], predicted: &[Span]) -> Overlap {
     let mut overlap = Overlap::default();
     for in_source in [false, true] {
@@ -144,7 +141,6 @@ fn stretch(covering: &BTreeMap<u8, [i64; 2]>, length: f64) -> Overlap {
 }
 
 /// Exact matches: the same place, side and severity; each gold span is found once.
-#[must_use]
 pub fn exact(gold: &[Span], predicted: &[Span]) -> Overlap {
     let mut left: BTreeMap<Span, usize> = BTreeMap::new();
     for span in gold {
@@ -167,7 +163,6 @@ pub fn exact(gold: &[Span], predicted: &[Span]) -> Overlap {
 
 /// Partial matches: each span is right by the share of its characters that the other side marks too,
 /// whatever the severity.
-#[must_use]
 pub fn partial(gold: &[Span], predicted: &[Span]) -> Overlap {
     let shares = |spans: &[Span], others: &[Span]| {
         let marked = [false, true].map(|in_source| Marked::new(others, in_source));
@@ -215,7 +210,6 @@ impl Marked {
 }
 
 /// The spans of the errors that a judge places in the text; those without a place are left out.
-#[must_use]
 pub fn located(errors: &[JudgedError]) -> Vec<Span> {
     let severity = |name: &str| match name {
         "critical" => 3,

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::testset::TestSet;
-use super::{Advice, Error};
+use super::{Advice, Error, Result};
 
 /// One line a test set and language pair: name, pair, reference, outliers, human scores.
 const TABLE: &str = include_str!("standards.tsv");
@@ -37,14 +37,12 @@ pub struct Standard {
 /// assert_eq!(standard("wmt25", "en-cs_CZ").unwrap().gold, Some(("esa-human1", "esa-human1")));
 /// assert!(standard("my-own", "en-de").is_none());
 /// ```
-#[must_use]
 pub fn standard(testset: &str, lp: &str) -> Option<Standard> {
     let mut rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
     rows.find(|row| [lp, EVERY_PAIR].contains(&row.lp)).map(|row| row.standard)
 }
 
 /// The language pairs of a test set that have standard human scores, in the order of their names.
-#[must_use]
 pub fn pairs(testset: &str) -> Vec<&'static str> {
     let rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
     rows.filter(|row| row.standard.gold.is_some() && row.lp != EVERY_PAIR).map(|row| row.lp).collect()
@@ -89,7 +87,7 @@ impl References {
     /// assert_eq!((references.of("he-en"), references.of("en-de")), (Some("refB"), Some("refA")));
     /// assert!(References::parse(&["zh-en=refA".to_owned()], &pairs).is_err());
     /// ```
-    pub fn parse(texts: &[String], pairs: &[String]) -> Result<Self, Error> {
+    pub fn parse(texts: &[String], pairs: &[String]) -> Result<Self> {
         let mut references = Self::default();
         for text in texts {
             let (lp, name) =
@@ -122,7 +120,6 @@ impl References {
     }
 
     /// The reference that the user named for a pair.
-    #[must_use]
     pub fn of(&self, lp: &str) -> Option<&str> {
         self.by_pair.get(lp).or(self.everywhere.as_ref()).map(String::as_str)
     }
@@ -159,12 +156,7 @@ impl Rules {
     ///
     /// # Errors
     /// A reference that the test set does not have.
-    pub fn new(
-        testset: &TestSet,
-        dir: &Path,
-        known_as: Option<&str>,
-        named: Option<&str>,
-    ) -> Result<Self, Error> {
+    pub fn new(testset: &TestSet, dir: &Path, known_as: Option<&str>, named: Option<&str>) -> Result<Self> {
         let lp = &testset.lp;
         let standard = folder_name(dir)
             .and_then(|name| standard(&name, lp))

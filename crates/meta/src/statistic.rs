@@ -5,7 +5,6 @@ use std::{fmt, mem::discriminant, str::FromStr};
 
 use serde::Serialize;
 
-use super::Error;
 use super::agreement::Agreement;
 use super::align::{Aligned, AlignedSystems};
 use super::average::{Averaged, Coefficient, Grouping, average, groups, pearson_of_differences};
@@ -17,6 +16,7 @@ use super::pairs::kendall_like;
 use super::scores::Scores;
 use super::spa::soft_pairwise_accuracy;
 use super::ties::TieTable;
+use super::{Error, Result};
 
 /// A statistic of one metric on one language pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +72,7 @@ impl Statistic {
         eval_set: &EvalSet,
         metric: &Scores,
         humans: bool,
-    ) -> Result<Result<Measured, Undefined>, Error> {
+    ) -> Result<Result<Measured, Undefined>> {
         if self.is_of_systems() {
             return Ok(self.over_systems(&eval_set.system_scores(metric, humans)?));
         }
@@ -84,7 +84,7 @@ impl Statistic {
     ///
     /// # Errors
     /// Scores that do not fit the human ones.
-    pub fn basis(self, eval_set: &EvalSet, metric: &Scores, humans: bool) -> Result<Basis, Error> {
+    pub fn basis(self, eval_set: &EvalSet, metric: &Scores, humans: bool) -> Result<Basis> {
         if self.is_of_systems() {
             let systems = eval_set.system_scores(metric, humans)?.systems.len();
             return Ok(Basis { systems: vec![systems], ..Basis::default() });
@@ -97,7 +97,6 @@ impl Statistic {
     }
 
     /// True if the statistic reads system scores only.
-    #[must_use]
     pub fn is_of_systems(self) -> bool {
         matches!(self, Self::Accuracy | Self::SystemPearson | Self::SystemSpearman | Self::SystemKendall)
     }
@@ -158,20 +157,17 @@ impl Statistic {
     }
 
     /// True if lower is better, as for errors; for correlations and accuracies higher is.
-    #[must_use]
     pub fn lower_is_better(self) -> bool {
         matches!(self, Self::Mae(_) | Self::Mse(_))
     }
 
     /// The value on a scale of 0..1: accuracies unchanged, coefficients as (r + 1) / 2, as averaged by
     /// mt-metrics-eval.
-    #[must_use]
     pub fn mapped(self, value: f64) -> f64 {
         if self.is_accuracy() { value } else { f64::midpoint(value, 1.0) }
     }
 
     /// True if the range is 0..1 without mapping.
-    #[must_use]
     pub fn is_accuracy(self) -> bool {
         matches!(
             self,
@@ -248,7 +244,7 @@ impl FromStr for Statistic {
     type Err = Error;
 
     /// Reads `LEVEL:NAME[@GROUPING]`; the grouping is `none` unless given, `item` for acc-eq.
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         let (name, option) = text.split_once('@').map_or((text, None), |(name, option)| (name, Some(option)));
         let grouping = |default| by_name(&GROUPINGS, option.unwrap_or(default));
         let normalisation = || by_name(&NORMALISATIONS, option.unwrap_or("minmax"));

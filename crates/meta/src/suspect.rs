@@ -1,6 +1,6 @@
 //! Suspicious scores of metrics: a flipped sign, sums for means, fillers. Nothing is corrected.
 
-use crate::Error;
+use crate::Result;
 use crate::align::AlignedSystems;
 use crate::correlation::pearson;
 use crate::eval_set::EvalSet;
@@ -19,7 +19,7 @@ pub struct Suspicion {
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn suspicions(eval_set: &EvalSet, metric: &Scores) -> Result<Vec<Suspicion>, Error> {
+pub fn suspicions(eval_set: &EvalSet, metric: &Scores) -> Result<Vec<Suspicion>> {
     let found = [flipped_sign(eval_set, metric)?, summed_systems(eval_set, metric), filler(eval_set, metric)];
     let found = found.into_iter().enumerate();
     let suspicion =
@@ -27,7 +27,7 @@ pub fn suspicions(eval_set: &EvalSet, metric: &Scores) -> Result<Vec<Suspicion>,
     Ok(found.filter_map(suspicion).collect())
 }
 
-fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>, Error> {
+fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>> {
     let level = |r: f64, level: &str| {
         (r < -0.3).then(|| format!("Pearson is {r:.3} at {level} level; is lower better?"))
     };

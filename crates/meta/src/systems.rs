@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Advice, Error,
+    Advice, Error, Result,
     judgements::{Judgement, Judgements, Unit},
     significance::paired::{PairedTest, compare_systems, mean_interval},
 };
@@ -87,7 +87,7 @@ pub struct Comparison {
 /// # Errors
 /// Fewer than two systems, a system without a score, systems that share no unit, a baseline that is none of
 /// them.
-pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparison, Error> {
+pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparison> {
     let &Options { pair, resamples, seed, .. } = options;
     let (judge_scores, missing) = scores_by_system(judges, pair);
     check_comparable(&judge_scores)?;
@@ -140,7 +140,7 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
 }
 
 /// Checks that there are several systems, each with a score.
-fn check_comparable(scored: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
+fn check_comparable(scored: &BTreeMap<&str, Scored<'_>>) -> Result<()> {
     if scored.len() < 2 {
         let reason = "only one system to compare; hint: give several files, or a run over several systems";
         return Err(Error::Unsuitable(reason.into()));
@@ -193,7 +193,7 @@ const NOTHING_SHARED: &str = "systems are compared on the same segments: judge t
 /// The units that every system has a score on, and the number that only some systems have one on.
 fn restrict_to_common<'a>(
     scored: &BTreeMap<&'a str, Scored<'a>>,
-) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize), Error> {
+) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize)> {
     let mut counts: BTreeMap<&Unit, usize> = BTreeMap::new();
     for unit in scored.values().flat_map(BTreeMap::keys) {
         *counts.entry(unit).or_default() += 1;

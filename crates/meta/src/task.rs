@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Error;
 use super::average::{Coefficient, Grouping};
 use super::coverage::CoveragePolicy;
 use super::standards::pairs;
 use super::statistic::Statistic;
+use super::{Error, Result};
 
 /// One statistic over one language pair, or pooled over several.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl TaskSet {
     ///
     /// # Errors
     /// An unknown name, or a pair that the set has no task on.
-    pub fn named(name: &str, pairs: &[String]) -> Result<Self, Error> {
+    pub fn named(name: &str, pairs: &[String]) -> Result<Self> {
         match name {
             "wmt23" => wmt23().covering(pairs),
             "wmt24" => wmt24().covering(pairs),
@@ -66,7 +66,7 @@ impl TaskSet {
         }
     }
 
-    fn covering(self, pairs: &[String]) -> Result<Self, Error> {
+    fn covering(self, pairs: &[String]) -> Result<Self> {
         let covers = |lp: &String| self.tasks.iter().any(|task| task.pairs.contains(lp));
         match pairs.iter().find(|lp| !covers(lp)) {
             None => Ok(self),
@@ -84,13 +84,11 @@ impl TaskSet {
 
     /// The test set that the set was made for, if any: its standards hold for the data, independent of the
     /// folder's name.
-    #[must_use]
     pub fn testset(&self) -> Option<&str> {
         ["wmt23", "wmt24", "wmt25"].into_iter().find(|name| *name == self.name)
     }
 
     /// The weighted average of the tasks' values, in order.
-    #[must_use]
     pub fn mean(&self, values: &[f64]) -> f64 {
         let on_scale = |(task, value): (&Task, &f64)| {
             task.weight * if self.mapped { task.statistic.mapped(*value) } else { *value }
@@ -100,14 +98,12 @@ impl TaskSet {
     }
 
     /// A set of single statistics without an average.
-    #[must_use]
     pub fn from_statistics(statistics: &[Statistic], pairs: &[String]) -> Self {
         let beside = pairs.iter().flat_map(|lp| statistics.iter().map(|s| task(lp, *s))).collect();
         Self { beside, ..Self::new("statistics", "", Vec::new()) }
     }
 
     /// The statistics that are shown for each pair by default.
-    #[must_use]
     pub fn overview(pairs: &[String]) -> Self {
         use Statistic::{Accuracy, Soft, SystemKendall, SystemPearson, SystemSpearman};
         let kendall = Statistic::Segment(Coefficient::KendallB, Grouping::None);

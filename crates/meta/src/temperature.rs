@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{
-    Error,
+    Error, Result,
     correlation::{Undefined, mean},
     verdicts::Verdict,
 };
@@ -52,7 +52,7 @@ impl Calibration {
     /// # Errors
     /// Outer: scores that are not the logistic function of a head's output. Inner: outputs that do not
     /// differ.
-    pub fn from_verdicts(name: &str, verdicts: &[Verdict]) -> Result<Result<Self, Undefined>, Error> {
+    pub fn from_verdicts(name: &str, verdicts: &[Verdict]) -> Result<Result<Self, Undefined>> {
         let mut systems: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for verdict in verdicts {
             let Some(score) = verdict.usable_score() else { continue };

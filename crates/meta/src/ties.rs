@@ -28,7 +28,6 @@ pub struct TieThreshold {
 
 impl TieThreshold {
     /// The fit as a tau: right minus wrong pairs over all.
-    #[must_use]
     pub fn tau(&self) -> f64 {
         2.0 * self.accuracy - 1.0
     }
@@ -57,13 +56,11 @@ struct Change {
 
 impl TieTable {
     /// Sorts the scores of each group.
-    #[must_use]
     pub fn new(scores: &Aligned, grouping: Grouping) -> Self {
         Self::from_groups(&groups(scores, grouping))
     }
 
     /// [`TieTable::new`] from the gold and metric scores of each group.
-    #[must_use]
     pub fn from_groups(rows: &[(Vec<f64>, Vec<f64>)]) -> Self {
         Self::holding(rows, MAX_CHANGES)
     }
@@ -83,13 +80,11 @@ impl TieTable {
         Self { groups, changes, max_changes }
     }
 
-    #[must_use]
     pub fn n_groups(&self) -> usize {
         self.groups.iter().filter(|group| group.n_pairs > 0).count()
     }
 
     /// All groups, each once.
-    #[must_use]
     pub fn whole(&self) -> Vec<u32> {
         vec![1; self.groups.len()]
     }

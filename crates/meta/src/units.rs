@@ -8,7 +8,7 @@ use super::scores::units::UnitScores;
 use super::scores::{Scores, SegmentScores};
 use super::testset::TestSet;
 use super::verdicts::{self, Verdict};
-use super::{Advice, Error};
+use super::{Advice, Error, Result};
 
 /// Separator of the segments of a joined text, equal to `segment::JOINT`, which this module does not import.
 const JOINT: char = '\n';
@@ -29,7 +29,7 @@ pub struct Unit {
 ///
 /// # Errors
 /// Those of [`verdicts::for_pair`] and [`run_units`].
-pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Error> {
+pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores> {
     let verdicts = verdicts::placed(verdicts::for_pair(path, &testset.lp)?, testset);
     scores_of(name, path, &verdicts, testset)
 }
@@ -38,7 +38,7 @@ pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Erro
 ///
 /// # Errors
 /// Those of [`run_units`].
-pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Scores, Error> {
+pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Scores> {
     let units = run_units(path, verdicts, testset)?;
     if verdicts.iter().all(|verdict| verdict.seg.is_none()) {
         let scored = verdicts.iter().zip(units);
@@ -67,7 +67,7 @@ pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSe
 /// # Errors
 /// Verdicts on segments beside verdicts on documents, a segment that the test set does not have or that two
 /// verdicts of a system share, and a document whose text is not that of the test set.
-pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Vec<Unit>, Error> {
+pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Vec<Unit>> {
     let by_segment = verdicts.iter().filter(|verdict| verdict.seg.is_some()).count();
     if by_segment > 0 && by_segment < verdicts.len() {
         return Err(Error::Unsuitable(format!(
@@ -101,7 +101,7 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
 ///
 /// # Errors
 /// A system that the test set does not have; otherwise as [`run_units`].
-pub fn check(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<(), Error> {
+pub fn check(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<()> {
     if let Some(verdict) = verdicts.iter().find(|verdict| !testset.systems.contains(&verdict.system)) {
         let known = if testset.systems.is_empty() { "none".into() } else { testset.systems.join(", ") };
         let reason = format!(
@@ -133,7 +133,7 @@ impl<'a> Texts<'a> {
         Error::Unit { path: self.path.into(), system, unit, reason }
     }
 
-    fn unit(&mut self, verdict: &Verdict) -> Result<Unit, Error> {
+    fn unit(&mut self, verdict: &Verdict) -> Result<Unit> {
         let n_segments = self.testset.n_segments();
         let segs = match verdict.seg {
             Some(seg) => vec![seg],
@@ -169,7 +169,7 @@ impl<'a> Texts<'a> {
 
     /// Checks that a segment's texts are those of the test set. A run numbers the segments of a text file
     /// from its first line, whichever lines of the test set they are.
-    fn is_of_the_test_set(&mut self, verdict: &Verdict, seg: usize) -> Result<(), Error> {
+    fn is_of_the_test_set(&mut self, verdict: &Verdict, seg: usize) -> Result<()> {
         if !self.testset.systems.contains(&verdict.system) || verdict.hypothesis.is_empty() {
             return Ok(());
         }
@@ -182,7 +182,7 @@ impl<'a> Texts<'a> {
         Err(Error::OtherTranslation { path: self.path.into(), system, unit })
     }
 
-    fn read(&mut self, system: &str) -> Result<(), Error> {
+    fn read(&mut self, system: &str) -> Result<()> {
         if self.sources.is_none() {
             self.sources = Some(self.testset.sources()?);
         }
@@ -199,7 +199,7 @@ impl<'a> Texts<'a> {
         texts: &[String],
         joined: &str,
         side: &str,
-    ) -> Result<Vec<usize>, Error> {
+    ) -> Result<Vec<usize>> {
         let parts: Vec<&str> = segs.iter().map(|seg| texts[*seg].as_str()).collect();
         starts(&parts, joined).ok_or_else(|| {
             let listed = match segs {
@@ -216,7 +216,7 @@ impl<'a> Texts<'a> {
     }
 
     /// The segments of a verdict's documents, for a folder that names the documents but not their segments.
-    fn segments_of_documents(&self, verdict: &Verdict) -> Result<Vec<usize>, Error> {
+    fn segments_of_documents(&self, verdict: &Verdict) -> Result<Vec<usize>> {
         let of = |doc: &str| -> Vec<usize> {
             let places = self.testset.places.iter().enumerate();
             places.filter(|(_, place)| place.doc == doc).map(|(seg, _)| seg).collect()
@@ -251,7 +251,6 @@ impl<'a> Texts<'a> {
 /// assert_eq!(starts(&["a", "c"], "a\nb"), None);
 /// assert_eq!(starts(&["a"], "a\nb"), None);
 /// ```
-#[must_use]
 pub fn starts(parts: &[&str], joined: &str) -> Option<Vec<usize>> {
     let (mut tail, mut at) = (joined, 0);
     let mut starts = Vec::with_capacity(parts.len());

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 use tribunal_core::files::{self, json, text};
 
-use super::Error;
 use super::scores::{line_error, read_text};
+use super::{Error, Result};
 
 mod placed;
 
@@ -52,19 +52,16 @@ pub struct JudgedError {
 
 impl Verdict {
     /// The score, where there is a verdict.
-    #[must_use]
     pub fn usable_score(&self) -> Option<f64> {
         self.score.filter(|_| self.status == "ok")
     }
 
     /// The language pair, as `en-de`.
-    #[must_use]
     pub fn pair(&self) -> String {
         format!("{}-{}", self.src_lang, self.tgt_lang)
     }
 
     /// The unit in words: `segment 3`, or "document `news-7`".
-    #[must_use]
     pub fn what(&self) -> String {
         self.seg.map_or_else(
             || format!("document `{}`", self.doc),
@@ -77,7 +74,7 @@ impl Verdict {
 ///
 /// # Errors
 /// An unreadable file or line.
-pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Verdict>> {
     // A folder may be another user's: links in it are not followed, and pipes not opened.
     let in_folder = path.is_dir().then(|| path.join("verdicts.jsonl"));
     let text = match &in_folder {
@@ -94,7 +91,6 @@ pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
 }
 
 /// True if a path is a run folder, or a file whose first line is a verdict.
-#[must_use]
 pub fn is_run(path: &Path) -> bool {
     if path.is_dir() {
         return true;
@@ -108,7 +104,7 @@ pub fn is_run(path: &Path) -> bool {
 ///
 /// # Errors
 /// Those of [`read`], and a run that judged other pairs only.
-pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
+pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>> {
     on_pair(path, read(path)?, lp)
 }
 
@@ -116,7 +112,7 @@ pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
 ///
 /// # Errors
 /// Verdicts on other pairs only.
-pub fn on_pair(path: &Path, mut verdicts: Vec<Verdict>, lp: &str) -> Result<Vec<Verdict>, Error> {
+pub fn on_pair(path: &Path, mut verdicts: Vec<Verdict>, lp: &str) -> Result<Vec<Verdict>> {
     let mut judged: Vec<String> = verdicts.iter().map(Verdict::pair).collect();
     verdicts.retain(|verdict| verdict.pair() == lp);
     if verdicts.is_empty() {

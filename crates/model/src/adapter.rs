@@ -9,7 +9,7 @@ mod peft;
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Config, Error, config::neighbouring_row};
+use super::{Config, Error, Result, config::neighbouring_row};
 
 pub use peft::{CONFIG_FILE, WEIGHTS_FILE, is_adapter};
 
@@ -84,7 +84,6 @@ impl LowRank {
     }
 
     /// The parts of a matrix whose rows belong, `n` after `n`, to one of two matrices and to the other.
-    #[must_use]
     pub fn halves(&self, n: usize) -> [Self; 2] {
         let rank = self.b.len() / self.n_out.max(1);
         let half = |first: usize| {
@@ -105,37 +104,32 @@ impl Adapter {
     ///
     /// # Errors
     /// A file that is missing or broken, a kind of adapter or a setting that is not supported, each named.
-    pub fn read(dir: &Path) -> Result<Self, Error> {
+    pub fn read(dir: &Path) -> Result<Self> {
         peft::read(dir)
     }
 
     /// The factor of the product `B A x`.
-    #[must_use]
     pub fn scale(&self) -> f64 {
         let rank = self.config.rank as f64;
         self.config.alpha / if self.config.rslora { rank.sqrt() } else { rank }
     }
 
     /// The layers that have parts, in order.
-    #[must_use]
     pub fn adapted_layers(&self) -> Vec<usize> {
         (0..self.layers.len()).filter(|&layer| !self.layers[layer].is_empty()).collect()
     }
 
     /// The modules that any layer has parts for, in the order of a layer.
-    #[must_use]
     pub fn modules(&self) -> Vec<Module> {
         Module::ALL.into_iter().filter(|m| self.layers.iter().any(|layer| layer.contains_key(m))).collect()
     }
 
     /// Numbers in all matrices.
-    #[must_use]
     pub fn n_parameters(&self) -> usize {
         self.layers.iter().flat_map(BTreeMap::values).map(|part| part.a.len() + part.b.len()).sum()
     }
 
     /// Bytes beside a model, on any device.
-    #[must_use]
     pub fn n_bytes(&self) -> usize {
         size_of::<f32>() * self.n_parameters()
     }
@@ -144,7 +138,7 @@ impl Adapter {
     ///
     /// # Errors
     /// A layer that the model lacks, or matrices of another size: both sizes are named.
-    pub fn check(&self, model: &Config) -> Result<(), Error> {
+    pub fn check(&self, model: &Config) -> Result<()> {
         let bad = |reason: String| Error::Adapter {
             reason,
             base: if self.config.base.is_empty() { "unknown".into() } else { self.config.base.clone() },
@@ -178,7 +172,6 @@ impl Module {
     pub const ALL: [Self; 7] = [Self::Q, Self::K, Self::V, Self::O, Self::Gate, Self::Up, Self::Down];
 
     /// The name in `target_modules`: `q_proj`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Q => "q_proj",
@@ -192,13 +185,11 @@ impl Module {
     }
 
     /// The module with this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|module| module.name() == name)
     }
 
     /// Its name below a layer: `self_attn.q_proj`.
-    #[must_use]
     pub fn path(self) -> String {
         let half = if self.is_of_attention() { "self_attn" } else { "mlp" };
         format!("{half}.{}", self.name())
@@ -227,7 +218,6 @@ impl Module {
     }
 
     /// Outputs and inputs of the model's matrix: `[n_out, n_in]`.
-    #[must_use]
     pub fn shape(self, model: &Config, layer: usize) -> [usize; 2] {
         let kind = model.kind_of(layer);
         let (q, kv) = (model.query_width(kind), model.attention(kind).kv_width());

@@ -12,7 +12,6 @@ pub struct Angles {
 }
 
 impl Angles {
-    #[must_use]
     pub fn new(rope: &Rope, rotary_dim: usize) -> Self {
         let (frequencies, scale) = rope.frequencies(rotary_dim);
         Self { frequencies, scale, cos: Vec::new(), sin: Vec::new() }
@@ -27,13 +26,11 @@ impl Angles {
         }
     }
 
-    #[must_use]
     pub fn n_positions(&self) -> usize {
         self.cos.len() / self.frequencies.len()
     }
 
     /// Angles of a position: half of the values that are rotated.
-    #[must_use]
     pub fn half(&self) -> usize {
         self.frequencies.len()
     }
@@ -44,7 +41,6 @@ impl Angles {
     ///
     /// # Panics
     /// When the position has not been reached.
-    #[must_use]
     #[inline]
     pub fn at(&self, position: u32) -> (&[f32], &[f32]) {
         let half = self.frequencies.len();
@@ -55,7 +51,6 @@ impl Angles {
     /// Cosines and sines of all positions that have been reached.
     ///
     /// Shape: both `[positions, rotary_dim / 2]`.
-    #[must_use]
     pub fn tables(&self) -> (&[f32], &[f32]) {
         (&self.cos, &self.sin)
     }

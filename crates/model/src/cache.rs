@@ -17,7 +17,6 @@ pub enum KvType {
 
 impl KvType {
     /// The spelling in flags and signatures.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Bf16 => "bf16",
@@ -27,7 +26,6 @@ impl KvType {
     }
 
     /// Bytes of one number.
-    #[must_use]
     pub fn bytes(self) -> usize {
         match self {
             Self::Bf16 | Self::F16 => 2,
@@ -36,7 +34,6 @@ impl KvType {
     }
 
     /// Bytes that one block takes over all layers of a model that have keys and values.
-    #[must_use]
     pub fn block_bytes(self, config: &Config) -> usize {
         config.cached() * BLOCK * self.bytes()
     }

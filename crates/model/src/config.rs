@@ -9,7 +9,7 @@ pub mod gguf;
 pub(super) mod hf;
 mod norms;
 
-use crate::Error;
+use crate::{Error, Result};
 
 pub(crate) use attention::neighbouring_row;
 pub use attention::{Attention, AttentionKind, Latent, Windows};
@@ -133,7 +133,6 @@ pub struct QueryGrowth {
 
 impl QueryGrowth {
     /// The factor at a position.
-    #[must_use]
     pub fn at(self, position: u32) -> f32 {
         (1.0 + self.beta * (f64::from(position) / self.original).floor().ln_1p()) as f32
     }
@@ -187,7 +186,6 @@ impl Rope {
     /// Angular frequencies and the factor on cos and sin.
     ///
     /// Shape: `[rotary_dim / 2]`.
-    #[must_use]
     pub fn frequencies(&self, rotary_dim: usize) -> (Vec<f32>, f32) {
         let plain = |i: usize| 1.0 / self.theta.powf((2 * i) as f64 / rotary_dim as f64);
         let half = rotary_dim / 2;
@@ -246,7 +244,6 @@ impl Rope {
 
 impl Config {
     /// Returns true if the feed-forward half has a gate.
-    #[must_use]
     pub fn has_gate(&self) -> bool {
         !self.xielu && self.encoder.is_none()
     }
@@ -256,7 +253,7 @@ impl Config {
     /// # Errors
     /// An encoder of fewer positions, and a rope whose angles change with the length of a text past
     /// [`Config::context`]; `path` is for the message.
-    pub fn check_context(&self, path: &str, context: usize) -> Result<(), Error> {
+    pub fn check_context(&self, path: &str, context: usize) -> Result<()> {
         if self.encoder.is_some() && context > self.context {
             let reason = format!("leaves {0} positions for a text; hint: `--context {0}`", self.context);
             return Err(Error::Config { path: path.into(), key: "max_position_embeddings".into(), reason });
@@ -302,7 +299,7 @@ pub(super) const MAX_LAYERS: usize = 1 << 10;
 const MAX_OUTPUTS: usize = 1 << 16;
 
 /// Checks that a number is from 1 to `limit`.
-fn limited(path: &str, key: &str, n: usize, limit: usize) -> Result<usize, Error> {
+fn limited(path: &str, key: &str, n: usize, limit: usize) -> Result<usize> {
     if (1..=limit).contains(&n) {
         return Ok(n);
     }
@@ -311,7 +308,7 @@ fn limited(path: &str, key: &str, n: usize, limit: usize) -> Result<usize, Error
 }
 
 /// Rejects sizes that no checkpoint has, before memory is allocated for them.
-fn check(path: &str, config: Config) -> Result<Config, Error> {
+fn check(path: &str, config: Config) -> Result<Config> {
     let c = &config;
     for (key, size, limit) in [
         ("hidden size", c.hidden, 1 << 20),

@@ -95,13 +95,11 @@ impl Estimator {
     }
 
     /// The low-rank factors of the encoder's matrices, by the names of these.
-    #[must_use]
     pub fn factors(&self) -> &BTreeMap<String, LowRank> {
         &self.factors
     }
 
     /// After how many layers states are read, ascending.
-    #[must_use]
     pub fn depths(&self) -> &[u32] {
         &self.depths
     }
@@ -127,7 +125,6 @@ impl Estimator {
 
     /// The sequences that the encoder computes, the translation's first, each cut at the context; and true if
     /// one was cut.
-    #[must_use]
     pub fn inputs(
         translation: &Tokens,
         source: &Tokens,
@@ -148,7 +145,6 @@ impl Estimator {
     /// Neither text may be empty.
     ///
     /// Shape: `[2][depths][tokens * hidden]`.
-    #[must_use]
     pub fn predict(&self, states: [&[Vec<f32>]; 2]) -> Prediction {
         let [translation, source] = states.map(|layers| self.side(layers));
         let [of_translation, of_source] =

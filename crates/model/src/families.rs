@@ -31,7 +31,7 @@ mod xlm_roberta;
 use serde_json::Value;
 
 use super::{
-    Error,
+    Error, Result,
     config::{
         Config, LayerNorms, QkNorm,
         gguf::{self, Metadata},
@@ -101,7 +101,6 @@ const SPARSE: [&str; 7] = [
 ];
 
 /// Names of all families, separated by commas.
-#[must_use]
 pub fn names() -> String {
     FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>().join(", ")
 }
@@ -110,7 +109,7 @@ pub fn names() -> String {
 ///
 /// # Errors
 /// Names the key that has an unexpected value, is unknown or is not supported; `path` is for the message.
-pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
+pub fn from_json(path: &str, json: &Value) -> Result<Config> {
     Ok(read_json(path, json)?.config)
 }
 
@@ -118,7 +117,7 @@ pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
 ///
 /// # Errors
 /// Those of [`from_json`].
-pub(super) fn read_json(path: &str, json: &Value) -> Result<hf::FileConfig, Error> {
+pub(super) fn read_json(path: &str, json: &Value) -> Result<hf::FileConfig> {
     for name in [&json["text_config"]["model_type"], &json["model_type"]] {
         refuse_sparse(path, "model_type", name.as_str().unwrap_or(""))?;
     }
@@ -132,7 +131,7 @@ pub(super) fn read_json(path: &str, json: &Value) -> Result<hf::FileConfig, Erro
 ///
 /// # Errors
 /// [`Error::Architecture`] for one that is not supported.
-pub(super) fn of_gguf(path: &str, metadata: &Metadata) -> Result<&'static gguf::Schema, Error> {
+pub(super) fn of_gguf(path: &str, metadata: &Metadata) -> Result<&'static gguf::Schema> {
     let name = metadata.get("general.architecture").and_then(|name| name.to_string().ok());
     let name = name.map_or("", String::as_str);
     refuse_sparse(path, "general.architecture", name)?;
@@ -141,7 +140,7 @@ pub(super) fn of_gguf(path: &str, metadata: &Metadata) -> Result<&'static gguf::
     schema.ok_or_else(|| Error::Architecture { path: path.into(), arch: shown(name) })
 }
 
-fn refuse_sparse(path: &str, key: &str, name: &str) -> Result<(), Error> {
+fn refuse_sparse(path: &str, key: &str, name: &str) -> Result<()> {
     if !SPARSE.contains(&name) {
         return Ok(());
     }

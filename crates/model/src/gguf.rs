@@ -19,6 +19,9 @@ pub type Metadata = HashMap<String, Value>;
 /// Longer names and values are cut for display.
 const MAX_SHOWN_CHARS: usize = 120;
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Errors of reading a file as GGUF.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -44,7 +47,6 @@ pub enum Error {
 
 /// A name or value from a file, for display: at most 120 characters, with control characters and quotes
 /// escaped.
-#[must_use]
 pub fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect::<String>().escape_debug().to_string();
     if text.chars().nth(MAX_SHOWN_CHARS).is_some() {
@@ -61,7 +63,6 @@ fn cut(text: String) -> String {
 }
 
 /// The type of a file that is not a model (`mmproj`, `imatrix`, `adapter`).
-#[must_use]
 pub fn other_type(metadata: &Metadata) -> Option<&Value> {
     let stated = metadata.get("general.type");
     stated.filter(|kind| !kind.to_string().is_ok_and(|kind| kind == "model"))
@@ -83,13 +84,11 @@ fn integer(value: &Value) -> Option<i128> {
 }
 
 /// A value of any of GGUF's integer types that is not negative; `None` for others.
-#[must_use]
 pub fn whole(value: &Value) -> Option<usize> {
     integer(value).and_then(|integer| usize::try_from(integer).ok())
 }
 
 /// A value of any of GGUF's number types; `None` for others.
-#[must_use]
 pub fn number(value: &Value) -> Option<f64> {
     match *value {
         Value::F32(v) => Some(v.into()),
@@ -99,7 +98,6 @@ pub fn number(value: &Value) -> Option<f64> {
 }
 
 /// Returns true if two values are equal; numbers may be of different types.
-#[must_use]
 pub fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
@@ -112,7 +110,6 @@ pub fn is_same(a: &Value, b: &Value) -> bool {
 }
 
 /// A value for display: strings by [`shown`], lists by length and first items.
-#[must_use]
 pub fn in_words(value: &Value) -> String {
     match value {
         Value::String(text) => shown(text),

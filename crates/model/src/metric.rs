@@ -117,13 +117,11 @@ impl Metric {
         Ok(Some(Self { context: config.context, settings, mix, estimator, tags, depths }))
     }
 
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// After how many layers states are read, ascending; 0 is the embeddings.
-    #[must_use]
     pub fn depths(&self) -> &[u32] {
         &self.depths
     }
@@ -161,7 +159,6 @@ impl Metric {
     /// The prediction from the states of each sequence of [`Self::inputs`], after each of [`Self::depths`].
     ///
     /// Shape: `[sequences][depths][tokens * hidden]`.
-    #[must_use]
     pub fn predict(&self, states: &[&[Vec<f32>]], translation: &Tokens) -> Prediction {
         let embedded: Vec<Vec<f64>> =
             states.iter().map(|layers| self.mix.embedding(&self.depths, layers)).collect();

@@ -39,7 +39,6 @@ impl Head {
     /// The outputs for a token's residual stream after all layers.
     ///
     /// Shape: `[hidden]` -> `[outputs]`.
-    #[must_use]
     pub fn outputs(&self, state: &[f32]) -> Vec<f64> {
         let n = state.len() as f64;
         let mean = state.iter().map(|x| f64::from(*x)).sum::<f64>() / n;

@@ -5,7 +5,7 @@ use std::{io, path::Path};
 
 use serde_json::Value;
 
-use super::Error;
+use super::{Error, Result};
 use crate::files;
 
 /// The most bytes of `config.json` and its like: those of real checkpoints have some megabytes at most.
@@ -39,7 +39,7 @@ pub fn read_if_there(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// A file of JSON.
-pub(super) fn json(path: &Path, bytes: &[u8]) -> Result<Value, Error> {
+pub(super) fn json(path: &Path, bytes: &[u8]) -> Result<Value> {
     serde_json::from_slice(bytes).map_err(|error| Error::File {
         path: path.display().to_string(),
         reason: format!("is not JSON: {error}"),

@@ -6,7 +6,7 @@ use std::{
     ops::Range,
 };
 
-use super::{BLOCK, Error};
+use super::{BLOCK, Error, Result};
 
 /// Consecutive tokens of one sequence.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,6 @@ impl Step {
     ///
     /// # Panics
     /// When a part's blocks do not hold its tokens.
-    #[must_use]
     pub fn new<'a>(parts: impl IntoIterator<Item = Part<'a>>, copies: Vec<(u32, u32)>) -> Self {
         let mut step = Self { block_starts: vec![0], copies, ..Self::default() };
         let mut first_rows = vec![0];
@@ -147,7 +146,6 @@ impl Step {
     }
 
     /// The rows of each sequence, which are side by side.
-    #[must_use]
     pub fn rows_of_sequences(&self) -> Vec<Range<usize>> {
         let mut end = 0;
         (0..self.adapters.len() as u32)
@@ -160,13 +158,11 @@ impl Step {
     }
 
     /// Rows of the step.
-    #[must_use]
     pub fn n_rows(&self) -> usize {
         self.tokens.len()
     }
 
     /// The rows that go to the same block, one run after another: the part that one task may write.
-    #[must_use]
     pub fn runs(&self) -> Vec<Range<usize>> {
         let mut end = 0;
         let run = |run: &[u32]| {
@@ -180,7 +176,7 @@ impl Step {
     ///
     /// # Errors
     /// The first such adapter.
-    pub fn check_adapters(&self, n_adapters: usize) -> Result<(), Error> {
+    pub fn check_adapters(&self, n_adapters: usize) -> Result<()> {
         match self.adapters.iter().flatten().find(|&&adapter| adapter as usize >= n_adapters) {
             Some(adapter) => Err(Error::Step(format!("adapter {adapter} of a model with {n_adapters}"))),
             None => Ok(()),
@@ -192,7 +188,7 @@ impl Step {
     ///
     /// # Errors
     /// The first fault.
-    pub fn check(&self, n_blocks: usize, vocab: usize) -> Result<(), Error> {
+    pub fn check(&self, n_blocks: usize, vocab: usize) -> Result<()> {
         let copied = self.copies.iter().flat_map(|&(from, to)| [from, to]);
         if let Some(block) =
             copied.chain(self.blocks.iter().copied()).find(|&block| block as usize >= n_blocks)
@@ -215,7 +211,7 @@ impl Step {
     ///
     /// # Errors
     /// The first fault.
-    pub fn check_states(&self, n_slots: usize) -> Result<(), Error> {
+    pub fn check_states(&self, n_slots: usize) -> Result<()> {
         let (n_sequences, n_states) = (self.adapters.len(), self.state_slots.len());
         if n_states != n_sequences {
             return Err(Error::Step(format!("{n_states} recurrent states of {n_sequences} sequences")));
@@ -238,7 +234,6 @@ impl Step {
     ///
     /// # Panics
     /// When there are fewer sequences.
-    #[must_use]
     pub fn blocks_of(&self, sequence: usize) -> &[u32] {
         &self.blocks[self.block_starts[sequence] as usize..self.block_starts[sequence + 1] as usize]
     }
@@ -247,19 +242,16 @@ impl Step {
     ///
     /// # Panics
     /// When there are fewer rows.
-    #[must_use]
     pub fn blocks_of_row(&self, row: u32) -> &[u32] {
         self.blocks_of(self.sequences[row as usize] as usize)
     }
 
     /// All rows that take an adapter, by adapter; empty when none does.
-    #[must_use]
     pub fn adapted(&self) -> Vec<Adapted> {
         self.by_adapter(0..self.n_rows() as u32)
     }
 
     /// The rows with logits that take an adapter, by adapter; as indices into `wanted`.
-    #[must_use]
     pub fn wanted_adapted(&self) -> Vec<Adapted> {
         self.by_adapter(self.wanted.iter().copied())
     }
@@ -277,7 +269,6 @@ impl Step {
     }
 
     /// The indices into `wanted`; rows that read the same blocks are neighbours.
-    #[must_use]
     pub fn wanted_order(&self) -> Vec<u32> {
         let mut place = vec![u32::MAX; self.n_rows()];
         for (i, &row) in self.wanted.iter().enumerate() {

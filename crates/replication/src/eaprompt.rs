@@ -1,7 +1,6 @@
 //! EAPrompt as the authors' repository has it, Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779: its messages,
 //! with the worked examples of the user's copy. [`tribunal_judges::eaprompt`] lists what differs.
 
-use serde::Serialize;
 use serde_json::json;
 use tribunal_core::{
     llm::{Chat, Reply, ResponseFormat},
@@ -9,13 +8,12 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Settings, Stage, Verdict, confidence,
+    Error, Judge, Panel, Protocol, Provenance, Result, Role, Settings, Stage, Verdict, confidence,
     eaprompt::{
         COUNT, COUNT_STAGE, Counting, ExampleSet, IDENTIFY, Options, SHOTS, Texts, check_options, counted,
         examples::{self, Examples},
         list, weighed,
     },
-    in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading::strip,
@@ -72,7 +70,7 @@ impl AsRef<Shot> for Example {
 ///
 /// # Errors
 /// Options that do not go together, and examples that cannot be used.
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let judge = Published::new(settings, &Options::read(options))?;
     let provenance = Provenance::of(&judge.prompts).with("shots", judge.examples.to_string());
     // The first answer is counted whether or not it can be read.
@@ -81,13 +79,13 @@ pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
 impl Published {
-    fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         check_options(settings, options)?;
         if *options.is_detailed && *options.is_listed {
             let reason = "prose lists no errors to count; hint: use demo=itemized or count=asked";
@@ -118,16 +116,13 @@ impl Published {
     }
 
     /// Renders every template once.
-    fn try_out(&self) -> Result<(), Error> {
+    fn try_out(&self) -> Result<()> {
         self.question(Texts::sample(self.shows_reference))?;
         self.examples.all().iter().try_for_each(|example| self.example_answer(example).map(drop))?;
         if self.counting == Counting::Prompted { self.count_chat("a").map(drop) } else { Ok(()) }
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let reply = self.ask(panel, IDENTIFY, &self.chat(segment)?)?;
         let answer = &reply.text;
         let mut named = match self.counting {
@@ -148,14 +143,14 @@ impl Published {
         Ok(weighed(errors, self.w_major))
     }
 
-    fn ask(&self, panel: &Panel, stage: Stage, chat: &Chat) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, stage: Stage, chat: &Chat) -> Result<Reply> {
         let question = panel.question(chat, &ResponseFormat::Text, self.max_tokens.unwrap_or(BUDGET));
         Ok(panel.ask(Role::Annotator, stage, &question)?)
     }
 
     /// The question of stage 1 about a segment, after its examples. The authors' reader of files strips the
     /// space around a text.
-    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment) -> Result<Chat> {
         let Texts { source, reference, target } = Texts::of(segment, self.shows_reference)?;
         let texts = Texts { source: strip(source), reference: reference.map(strip), target: strip(target) };
         let examples = self.examples.of(segment);
@@ -176,23 +171,18 @@ impl Published {
         Ok(chat.user(self.question(texts)?))
     }
 
-    fn question(&self, texts: Texts) -> Result<String, Error> {
-        #[derive(Serialize)]
-        struct Query<'a> {
-            #[serde(flatten)]
-            texts: Texts<'a>,
-            /// The counts end the answer.
-            counted: bool,
-        }
-        self.prompts.render(QUESTION, Query { texts, counted: self.counting == Counting::Within })
+    fn question(&self, texts: Texts) -> Result<String> {
+        let mut query = json!(texts);
+        query["counted"] = json!(self.counting == Counting::Within);
+        self.prompts.render(QUESTION, query)
     }
 
     /// Stage 2, from a fresh prompt.
-    fn count_chat(&self, errors: &str) -> Result<Chat, Error> {
+    fn count_chat(&self, errors: &str) -> Result<Chat> {
         Ok(Chat::new().user(self.prompts.render(COUNT, json!({ "errors": errors, "code": true }))?))
     }
 
-    fn example_answer(&self, example: &Example) -> Result<String, Error> {
+    fn example_answer(&self, example: &Example) -> Result<String> {
         let (answer, counts) = if let Some(Words { errors, counts }) = &example.words {
             (errors.clone(), counts.clone())
         } else {
@@ -206,7 +196,7 @@ impl Published {
 }
 
 /// The examples of the file in force: shots, or the authors' file. Prose has the authors' words only.
-fn load(prompts: &Prompts, settings: &Settings, options: &Options) -> Result<Vec<Example>, setup::Error> {
+fn load(prompts: &Prompts, settings: &Settings, options: &Options) -> setup::Result<Vec<Example>> {
     let text = prompts.render(SHOTS, ()).map_err(setup::Error::from_prompt)?;
     if examples::is_authors(&text) {
         let demo = if *options.is_detailed { Demo::Detailed } else { Demo::Itemized };

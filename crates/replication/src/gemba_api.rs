@@ -12,7 +12,7 @@
 //! Source: `gemba/gpt_api.py`, `request` and `request_api`; budgets from `gemba/utils.py`.
 
 use tribunal_core::llm::{Chat, Reply, ResponseFormat, Sampling};
-use tribunal_judges::{Error, Panel, Role, Stage, reading};
+use tribunal_judges::{Error, Panel, Result, Role, Stage, reading};
 
 /// Answer tokens of a first question about errors, a score, stars or a class.
 const BUDGET: usize = 500;
@@ -35,20 +35,17 @@ pub struct TokenBudget {
 
 impl TokenBudget {
     /// The budget of all methods but GEMBA-ESA; `asked` is the user's.
-    #[must_use]
     pub fn budgeted(budget: Option<usize>) -> Self {
         Self { first: budget.unwrap_or(BUDGET), grows: true, later: budget.unwrap_or(NO_BUDGET) }
     }
 
     /// Maximum number of calls: one at each size of the budget. Where an answer can be unreadable, [`HOTTER`]
     /// more.
-    #[must_use]
     pub fn most_calls(&self) -> usize {
         1 + if self.grows { MAX_BUDGET.saturating_sub(self.first) / STEP } else { 0 }
     }
 
     /// GEMBA-ESA's budget.
-    #[must_use]
     pub fn free(budget: Option<usize>) -> Self {
         let all = budget.unwrap_or(NO_BUDGET);
         Self { first: all, grows: false, later: all }
@@ -66,7 +63,7 @@ pub fn ask<T>(
     chat: &Chat,
     room: TokenBudget,
     read: impl Fn(&str, &Reply) -> Option<T>,
-) -> Result<T, Error> {
+) -> Result<T> {
     let question = panel.question(chat, &ResponseFormat::Text, room.first);
     let sampling = &question.sampling;
     let again = |_, last: &Sampling, error: &Error| {

@@ -6,11 +6,10 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Settings, Verdict,
+    Error, Judge, Panel, Protocol, Result, Settings, Verdict,
     answers::blocks::printed,
     confidence,
     gemba_esa::{Edition, Options, Questions, SCORE_STAGE, SPANS_STAGE, check_options},
-    in_parallel,
     method::Calls,
     setup::{self, GivenOptions},
 };
@@ -33,12 +32,12 @@ struct Published {
 ///
 /// # Errors
 /// Options for which nothing is published, and prompts or shots that cannot be used.
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let gemba_options = options;
     let options = Options::read(gemba_options);
     check_options(settings, &options, gemba_options)?;
     if *options.edition == Edition::Wmt26 {
-        return Ok(wmt26::Published::new(settings, &options)?.into());
+        return wmt26::build(settings, &options);
     }
     if *options.is_expected {
         let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
@@ -56,16 +55,13 @@ pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
 impl Published {
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let (answer, errors) = self.spans(panel, segment)?;
         let chat = self.questions.score(segment, &answer)?;
         let score = gemba_api::ask(panel, SCORE_STAGE, &chat, self.room(), |answer, _| number(answer))?;
@@ -75,7 +71,7 @@ impl Published {
     }
 
     /// Any answer is accepted, even a missing one.
-    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
+    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>)> {
         let chat = self.questions.spans(segment)?;
         let answer = gemba_api::ask(panel, SPANS_STAGE, &chat, self.room(), |answer, reply| {
             let mut errors = printed::read(answer).errors();

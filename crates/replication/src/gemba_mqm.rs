@@ -3,7 +3,7 @@
 
 use tribunal_core::{mqm, segment::Segment};
 use tribunal_judges::{
-    Error, Judge, Panel, Preset, Protocol, Settings, Verdict,
+    Judge, Panel, Preset, Protocol, Result, Settings, Verdict,
     answers::blocks::printed,
     confidence,
     declaration::{Answers, Declaration, SingleQuestion},
@@ -30,7 +30,7 @@ struct Published {
 ///
 /// # Errors
 /// Options for which nothing is published, and prompts or shots that cannot be used.
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let options = Options::read(options);
     let no_code = "the JSON form has no published code; hint: use preset `paper` or `strict`";
     setup::reject(&[(*options.is_json, no_code)])?;
@@ -53,7 +53,7 @@ pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         in_parallel(&Texts::units(self.question.granularity(), group), |idx, texts| {
             self.judge_unit(&panel.about(idx), texts)
         })
@@ -62,7 +62,7 @@ impl Protocol for Published {
 
 impl Published {
     /// The errors are located in addition.
-    fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+    fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict> {
         let chat = self.question.about(texts)?;
         gemba_api::ask(panel, self.question.stage(), &chat, self.budget, |answer, reply| {
             let blocks = printed::read(answer);

@@ -6,7 +6,7 @@
 
 use tribunal_core::segment::Segment;
 use tribunal_judges::{
-    Error, Judge, Method, Panel, Protocol, Settings, Verdict,
+    Judge, Method, Panel, Protocol, Result, Settings, Verdict,
     answers::rating::{CLASSES, NUMBERS},
     declaration::{Declaration, Layout, SingleQuestion},
     gemba_da, gemba_scales, in_parallel,
@@ -35,7 +35,7 @@ struct Published {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         in_parallel(group, |idx, segment| {
             let chat = self.question.about(&Texts::of(segment))?;
             let stage = self.question.stage();
@@ -50,7 +50,7 @@ impl Protocol for Published {
 ///
 /// # Errors
 /// Options for which nothing is published, and those of [`SingleQuestion::load`].
-pub fn build_da(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build_da(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     setup::reject(&[(
         *ScoreOption::read(options).is_expected,
         "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset",
@@ -63,7 +63,7 @@ pub fn build_da(settings: &Settings, options: &GivenOptions) -> Result<Judge, se
 ///
 /// # Errors
 /// Those of [`build_da`].
-pub fn build_sqm(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build_sqm(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     setup::reject(&[(
         *ScoreOption::read(options).is_expected,
         "preset `code` has its own score; hint: leave `score` out, or use another preset",
@@ -75,7 +75,7 @@ pub fn build_sqm(settings: &Settings, options: &GivenOptions) -> Result<Judge, s
 ///
 /// # Errors
 /// Those of [`SingleQuestion::load`].
-pub fn build_stars(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build_stars(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     judge(&gemba_scales::STARS, gemba_scales::STARS_QUESTION, stars, settings, options)
 }
 
@@ -83,7 +83,7 @@ pub fn build_stars(settings: &Settings, options: &GivenOptions) -> Result<Judge,
 ///
 /// # Errors
 /// Those of [`SingleQuestion::load`].
-pub fn build_classes(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build_classes(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     judge(&gemba_scales::CLASSES, gemba_scales::CLASSES_QUESTION, class, settings, options)
 }
 
@@ -93,7 +93,7 @@ fn judge(
     read: Reader,
     settings: &Settings,
     options: &GivenOptions,
-) -> Result<Judge, setup::Error> {
+) -> setup::Result<Judge> {
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
     let question = SingleQuestion::load(method, Declaration { shows_reference, ..question }, settings)?;
     let provenance = question.provenance();

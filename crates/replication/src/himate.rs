@@ -17,12 +17,13 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Settings, Stage, Verdict,
+    Error, Judge, Panel, Protocol, Provenance, Result, Role, Settings, Stage, Verdict,
     himate::{
         N_SUBTYPES, Options, Stages, calibration, calls, check_options as check_combination, quotes,
         stages::{COMPARE, CORRECT, DISCUSS, EVALUATE},
     },
-    in_parallel, prompt, reading,
+    in_parallel, prompt,
+    reading::{self, pattern},
     setup::{self, GivenOptions, Preset},
 };
 
@@ -64,8 +65,8 @@ struct LogEntry {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
     /// Language pairs without prompts.
@@ -82,24 +83,22 @@ impl Protocol for Published {
     }
 }
 
-impl From<Published> for Judge {
-    fn from(judge: Published) -> Self {
-        let prompts = prompt::hash(judge.texts.all());
-        let calls = calls(Preset::Code, judge.stages, false, N_SUBTYPES);
-        Self::new(Provenance { prompts, ..Provenance::default() }, judge).with_calls(calls)
-    }
+fn built(judge: Published) -> Judge {
+    let prompts = prompt::hash(judge.texts.all());
+    let calls = calls(Preset::Code, judge.stages, false, N_SUBTYPES);
+    Judge::new(Provenance { prompts, ..Provenance::default() }, judge).with_calls(calls)
 }
 
 /// The judge of preset `code`, from the user's copy of the published files.
 ///
 /// # Errors
 /// No copy, one that lacks a text, and options for which nothing is published.
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    Ok(Published::new(settings, &Options::read(options))?.into())
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
+    Published::new(settings, &Options::read(options)).map(built)
 }
 
 impl Published {
-    fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         check_options(settings, options)?;
         Ok(Self {
             texts: Texts::read(settings.prompts.as_deref())?,
@@ -110,10 +109,7 @@ impl Published {
         })
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let Some(pair) = self.texts.of(segment) else {
             let folder = authors::folder_of(segment);
             return Err(Error::Failed(format!("the authors' files have no prompts for `{folder}`")));
@@ -126,7 +122,7 @@ impl Published {
     }
 
     /// One subtype through all stages.
-    fn run(&self, task: &Task) -> Result<Option<ErrorSpan>, Error> {
+    fn run(&self, task: &Task) -> Result<Option<ErrorSpan>> {
         let (evaluated, explanation) = self.evaluate(task)?;
         if self.stages == Stages::Evaluation {
             return Ok(task.error(&evaluated, &explanation, None));
@@ -156,7 +152,7 @@ impl Published {
     }
 
     /// `record_SE`: the log entry, and the explanation.
-    fn evaluate(&self, task: &Task) -> Result<(LogEntry, String), Error> {
+    fn evaluate(&self, task: &Task) -> Result<(LogEntry, String)> {
         let Task { pair, agent, .. } = task;
         let [first, second] = &agent.examples;
         let question = format!(
@@ -175,12 +171,7 @@ impl Published {
 
     /// `record_SRc` and `record_SRv`: the evaluation after the comparison, and the comparison's probability
     /// in percent.
-    fn reflect(
-        &self,
-        task: &Task,
-        evaluated: &LogEntry,
-        explanation: &str,
-    ) -> Result<(LogEntry, f64), Error> {
+    fn reflect(&self, task: &Task, evaluated: &LogEntry, explanation: &str) -> Result<(LogEntry, f64)> {
         let Task { pair, agent, segment, .. } = task;
         let LogEntry { severity, .. } = evaluated;
         let question = format!(
@@ -210,7 +201,7 @@ impl Published {
     }
 
     /// Four rounds, until an agent agrees, and `get_stage4_final_result`.
-    fn discuss(&self, task: &Task, verified: &LogEntry) -> Result<LogEntry, Error> {
+    fn discuss(&self, task: &Task, verified: &LogEntry) -> Result<LogEntry> {
         let Task { pair, agent, .. } = task;
         let LogEntry { exist, severity } = verified;
         let name = agent.name;
@@ -258,7 +249,7 @@ impl Published {
         (role, stage): (Role, Stage),
         system: &str,
         question: String,
-    ) -> Result<Reply, Error> {
+    ) -> Result<Reply> {
         let chat = Chat::new().system(system).user(question);
         let max_tokens = self.max_tokens.unwrap_or(BUDGET);
         let question = task.panel.question(&chat, &ResponseFormat::Text, max_tokens);
@@ -315,10 +306,6 @@ impl LogEntry {
     }
 }
 
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("the pattern is a constant that compiles")
-}
-
 /// `record_SE`; the severity is found in any case and kept in its spelling.
 fn evaluation(text: &str) -> Option<(LogEntry, String)> {
     static SEVERITY: LazyLock<Regex> =
@@ -367,7 +354,7 @@ fn as_printed(logprob: f64) -> Option<f64> {
 }
 
 /// Options for which nothing is published.
-fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, options: &Options) -> setup::Result<()> {
     check_combination(options)?;
     let published = [
         ("stages", &options.stages.text, *options.stages != Stages::Single),

@@ -46,7 +46,7 @@ pub const PROGRAMS: &[Program] = &[
 ///
 /// # Errors
 /// Those of [`registry::build`].
-pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> {
+pub fn build(request: &str, settings: &Settings) -> setup::Result<Built> {
     registry::build(request, settings, PROGRAMS)
 }
 

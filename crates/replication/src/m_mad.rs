@@ -11,7 +11,8 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Provenance, Retry, Role, Settings, Step, Verdict, confidence, in_parallel,
+    Judge, Panel, Protocol, Provenance, Result, Retry, Role, Settings, Step, Verdict, confidence,
+    in_parallel,
     literals::{self, SourceFile},
     m_mad::{
         ANNOTATE, First, JUDGE_STAGE, Options, Question, Shots, Skipped,
@@ -71,34 +72,32 @@ struct Side {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
-impl From<Published> for Judge {
-    fn from(judge: Published) -> Self {
-        let texts = judge.texts.all().into_iter();
-        let shots = judge.examples.0.values().flatten().flatten();
-        let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
-        let prompts = prompt::hash(texts.chain(shots));
-        let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(&judge.weights.name);
-        let calls = judge.calls();
-        Self::new(provenance, judge).with_calls(calls)
-    }
+fn built(judge: Published) -> Judge {
+    let texts = judge.texts.all().into_iter();
+    let shots = judge.examples.0.values().flatten().flatten();
+    let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
+    let prompts = prompt::hash(texts.chain(shots));
+    let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(&judge.weights.name);
+    let calls = judge.calls();
+    Judge::new(provenance, judge).with_calls(calls)
 }
 
 /// The judge of preset `code`, from the user's copy of the published files.
 ///
 /// # Errors
 /// No copy, one that lacks a text, and options for which nothing is published.
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let (options, rounds) = read_options(options)?;
-    Ok(Published::new(settings, &options, rounds)?.into())
+    Published::new(settings, &options, rounds).map(built)
 }
 
 impl Published {
-    fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options, rounds: usize) -> setup::Result<Self> {
         check_options(options)?;
         let folder = authors::folder(settings.prompts.as_deref())?;
         let texts = Texts::read(&folder)?;
@@ -125,10 +124,7 @@ impl Published {
         }
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let annotations = in_parallel(&DIMENSIONS, |idx, _| self.annotate(panel, segment, idx));
         let annotations = annotations.into_iter().collect::<Result<Vec<_>, _>>()?;
         let errors = if self.has_debate {
@@ -144,7 +140,7 @@ impl Published {
     }
 
     /// Stage 1: an agent's answer, not read.
-    fn annotate(&self, panel: &Panel, segment: &Segment, idx: usize) -> Result<String, Error> {
+    fn annotate(&self, panel: &Panel, segment: &Segment, idx: usize) -> Result<String> {
         let mut chat = Chat::new().system(self.texts.annotator.as_str());
         for demo in self.examples.of(segment, idx) {
             chat = chat.user(demo.user.as_str()).assistant(demo.answer.as_str());
@@ -157,7 +153,7 @@ impl Published {
 
     /// Stage 2 of one dimension. Side B opens with every "major" of the answer turned into "minor"; where
     /// that changes nothing there is no debate.
-    fn debate(&self, panel: &Panel, segment: &Segment, idx: usize, annotation: &str) -> Result<View, Error> {
+    fn debate(&self, panel: &Panel, segment: &Segment, idx: usize, annotation: &str) -> Result<View> {
         let opposition = if annotation.contains("non-translation") {
             self.texts.denial.clone()
         } else {
@@ -189,7 +185,7 @@ impl Published {
     }
 
     /// One statement, and the annotations read from it.
-    fn speak(&self, panel: &Panel, step: &Step, side: &mut Side, heard: &str) -> Result<Value, Error> {
+    fn speak(&self, panel: &Panel, step: &Step, side: &mut Side, heard: &str) -> Result<Value> {
         let [before, quoted, after] = &self.texts.heard;
         let message = format!("{before}{}{after}", literals::format(quoted, &[("", heard)]));
         let chat = std::mem::take(&mut side.chat).user(message);
@@ -201,7 +197,7 @@ impl Published {
     }
 
     /// The consensus checker: "yes" anywhere in its answer, in lower case.
-    fn agree(&self, panel: &Panel, step: &Step, first: &Value, second: &Value) -> Result<bool, Error> {
+    fn agree(&self, panel: &Panel, step: &Step, first: &Value, second: &Value) -> Result<bool> {
         let (first, second) = (repr(first), repr(second));
         let values = [("first_annotations", first.as_str()), ("second_annotations", second.as_str())];
         let chat = Chat::new().user(literals::format(&self.texts.checker, &values));
@@ -210,7 +206,7 @@ impl Published {
     }
 
     /// Stage 3.
-    fn conclude(&self, panel: &Panel, segment: &Segment, views: &[View]) -> Result<Vec<ErrorSpan>, Error> {
+    fn conclude(&self, panel: &Panel, segment: &Segment, views: &[View]) -> Result<Vec<ErrorSpan>> {
         let is_settled = views.iter().all(View::is_empty)
             || is_quotes(reading::strip_start(&segment.source)) && is_quotes(&segment.hypothesis);
         if is_settled {
@@ -232,7 +228,7 @@ impl Published {
         panel: &Panel,
         segment: &Segment,
         annotations: &[String],
-    ) -> Result<Vec<ErrorSpan>, Error> {
+    ) -> Result<Vec<ErrorSpan>> {
         let chat = judge_chat(&self.texts.baseline, segment, annotations);
         let sampling = self.sampling(panel, STAGE_1_BUDGET, panel.sampling.temperature);
         let request = tribunal_judges::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
@@ -251,8 +247,8 @@ impl Published {
         panel: &Panel,
         question: &Question,
         chat: &Chat,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         let is_first = question.role == Role::Annotator;
         let temperature = if is_first { panel.sampling.temperature } else { LATER_TEMPERATURE };
         let sampling = self.sampling(panel, question.budget, temperature);
@@ -267,7 +263,7 @@ impl Published {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a reader of answers can fail; this one does not")]
-fn as_it_is(reply: &Reply) -> Result<String, Error> {
+fn as_it_is(reply: &Reply) -> Result<String> {
     Ok(reply.text.clone())
 }
 
@@ -277,7 +273,7 @@ impl Examples {
         texts: &Texts,
         settings: &Settings,
         options: &Options,
-    ) -> Result<Self, setup::Error> {
+    ) -> setup::Result<Self> {
         if !settings.has_shots(*options.shots != Shots::None)? {
             return Ok(Self(BTreeMap::new()));
         }
@@ -306,7 +302,7 @@ impl Examples {
 }
 
 /// The user's shots: a file like the authors', or one in our format, which is shown to every agent.
-fn own(file: &std::path::Path, texts: &Texts) -> Result<[Vec<Demo>; 4], setup::Error> {
+fn own(file: &std::path::Path, texts: &Texts) -> setup::Result<[Vec<Demo>; 4]> {
     let name = file.display().to_string();
     let text = tribunal_core::files::text::read(file)
         .map_err(|source| setup::Error::Read { file: file.into(), source })?;
@@ -382,7 +378,7 @@ fn listed(list: Value) -> Value {
 }
 
 /// The errors of a judge's list.
-fn errors(reply: &Reply, list: Value, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
+fn errors(reply: &Reply, list: Value, segment: &Segment) -> Result<Vec<ErrorSpan>> {
     let annotations = serde_json::from_value::<Vec<Annotation>>(list)
         .ok()
         .ok_or_else(|| reading::unusable(&reply.text, "its annotations are not a list of errors"))?;
@@ -415,7 +411,7 @@ impl Side {
 }
 
 /// Options for which the authors published no code.
-fn check_options(options: &Options) -> Result<(), setup::Error> {
+fn check_options(options: &Options) -> setup::Result<()> {
     let published = [
         ("start", &options.start.text, *options.start == First::Agents),
         ("skip", &options.skip.text, matches!(*options.skip, None | Some(Skipped::Stage2))),

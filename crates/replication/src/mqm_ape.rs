@@ -9,7 +9,7 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Role, Settings, Step, Verdict,
+    Error, Judge, Panel, Protocol, Result, Role, Settings, Step, Verdict,
     declaration::{Answers, Declaration},
     gemba_mqm::{ANNOTATE, THREE_SHOT},
     in_parallel,
@@ -39,7 +39,7 @@ struct Published {
 ///
 /// # Errors
 /// Other weights, and prompts or shots that cannot be used.
-pub fn build(settings: &Settings, _: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, _: &GivenOptions) -> setup::Result<Judge> {
     let has_other_weights = settings.weights.as_deref().is_some_and(|weights| weights != "mqm-ape");
     setup::reject(&[(
         has_other_weights,
@@ -60,14 +60,14 @@ fn calls(max_tokens: Option<usize>) -> Calls {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), &Texts::of(segment)))
     }
 }
 
 impl Published {
     /// Weighs the errors of an answer, as the program does, and locates them, which it does not.
-    fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+    fn judge_segment(&self, panel: &Panel, texts: &Texts) -> Result<Verdict> {
         let chat = self.questions.errors.about(texts)?;
         let answer = self.ask(panel, (Role::Annotator, ANNOTATE.into()), &chat, BUDGET)?;
         let named = read_errors(&answer);
@@ -82,13 +82,7 @@ impl Published {
         Ok(Verdict::new(score, errors))
     }
 
-    fn weighed(
-        &self,
-        panel: &Panel,
-        texts: &Texts,
-        part: &str,
-        error: &ErrorSpan,
-    ) -> Result<ErrorSpan, Error> {
+    fn weighed(&self, panel: &Panel, texts: &Texts, part: &str, error: &ErrorSpan) -> Result<ErrorSpan> {
         let chat = self.questions.correction(texts, error)?;
         let answer = self.ask(panel, (Role::Editor, CORRECT.about(part)), &chat, BUDGETS[0])?;
         let correction = read_correction(&answer);
@@ -104,13 +98,7 @@ impl Published {
     }
 
     /// An answer; one that is cut is used as it is.
-    fn ask(
-        &self,
-        panel: &Panel,
-        (role, step): (Role, Step),
-        chat: &Chat,
-        budget: usize,
-    ) -> Result<String, Error> {
+    fn ask(&self, panel: &Panel, (role, step): (Role, Step), chat: &Chat, budget: usize) -> Result<String> {
         let question = panel.question(chat, &ResponseFormat::Text, self.max_tokens.unwrap_or(budget));
         let reply = panel.ask(role, step, &question)?;
         Ok(reply.text.split("<|eot_id|>").next().unwrap_or_default().to_owned())

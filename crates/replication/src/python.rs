@@ -5,7 +5,7 @@ use std::{fmt, sync::LazyLock};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use tribunal_judges::reading;
+use tribunal_judges::reading::{self, pattern};
 
 /// A number with its Python type, `int` or `float`: 4 prints as `4`, 4.0 as `4.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,7 +15,6 @@ pub enum Number {
 }
 
 impl Number {
-    #[must_use]
     pub fn value(self) -> f64 {
         match self {
             Self::Int(n) => n as f64,
@@ -44,7 +43,6 @@ impl Number {
         if self.value() > limit as f64 { self } else { Self::Int(limit) }
     }
 
-    #[must_use]
     pub fn json(self) -> Value {
         match self {
             Self::Int(n) => json!(n),
@@ -60,7 +58,6 @@ impl fmt::Display for Number {
 }
 
 /// `float(text)`: digits of any script, with single underscores between them; `inf` and `nan` are numbers.
-#[must_use]
 pub fn parse_float(text: &str) -> Option<f64> {
     let text = ascii_digits(reading::strip(text));
     let parts: Vec<&str> = text.split('_').collect();
@@ -71,13 +68,11 @@ pub fn parse_float(text: &str) -> Option<f64> {
 }
 
 /// A JSON value as `str` prints it: a string is itself.
-#[must_use]
 pub fn display(value: &Value) -> String {
     value.as_str().map_or_else(|| repr(value), ToOwned::to_owned)
 }
 
 /// A JSON value as `repr` prints the result of `json.loads`.
-#[must_use]
 pub fn repr(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),
@@ -109,8 +104,7 @@ fn float(x: f64) -> String {
 
 /// Characters for which `str.isprintable` is false: controls, formats, unassigned ones, and every space but
 /// the plain one.
-static UNPRINTABLE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"[\p{C}\p{Z}--\x20]").expect("the pattern is a constant that compiles"));
+static UNPRINTABLE: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\p{C}\p{Z}--\x20]"));
 
 fn string(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
@@ -139,7 +133,6 @@ fn escaped(code: u32) -> String {
 }
 
 /// A text whose decimal digits of any script are written in ASCII.
-#[must_use]
 pub fn ascii_digits(text: &str) -> String {
     let is_digit = |c: char| DIGIT.is_match(c.encode_utf8(&mut [0; 4]));
     let ascii = |c: char| {
@@ -153,8 +146,7 @@ pub fn ascii_digits(text: &str) -> String {
     text.chars().map(ascii).collect()
 }
 
-static DIGIT: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\d").expect("the pattern is a constant that compiles"));
+static DIGIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"\d"));
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Role, Settings, Step, Verdict, in_parallel,
+    Error, Judge, Panel, Protocol, Result, Role, Settings, Step, Verdict, in_parallel,
     pairwise::{self, Order},
     prompt::{File, Prompts},
     rate::{
@@ -106,7 +106,7 @@ pub struct Published {
 ///
 /// # Errors
 /// Those of [`Config::new`] and [`Prompts::load`].
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let published = Published::new(settings, &Options::read(options))?;
     // The core agent may finish at once.
     let (grouping, calls) = (published.config.grouping(), published.config.calls(1));
@@ -118,7 +118,7 @@ pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup
 
 impl Protocol for Published {
     /// Judges the translations of one source.
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
         let assess = |idx: usize, segment: &Segment, source: &mut Source| {
             Session::new(self, &panel.about(idx), segment, source).and_then(Session::assess)
         };
@@ -138,19 +138,19 @@ impl Protocol for Published {
 }
 
 impl Published {
-    fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let config = Config::new(settings, options)?;
         let judge = Self { prompts: Prompts::load(FILES, settings)?, config };
         judge.system().map_err(setup::Error::from_prompt)?;
         Ok(judge)
     }
 
-    fn system(&self) -> Result<String, Error> {
+    fn system(&self) -> Result<String> {
         self.prompts.render(CORE, self.config.team)
     }
 
     /// The core agent's first message.
-    fn opening(&self, segment: &Segment, source: &Source) -> Result<Chat, Error> {
+    fn opening(&self, segment: &Segment, source: &Source) -> Result<Chat> {
         let values = json!({
             "context": source.context.join("\n"), "source": segment.source, "target": segment.hypothesis,
         });
@@ -158,7 +158,7 @@ impl Published {
     }
 
     /// `_generate_structured_response`.
-    fn calibrate(&self, outcome: Outcome, tentative: f64, anchor: Number) -> Result<Value, Error> {
+    fn calibrate(&self, outcome: Outcome, tentative: f64, anchor: Number) -> Result<Value> {
         let Suggestion { suggestion, suggested } = outcome.calibrate(tentative, anchor);
         let message = self.prompts.render(
             CALIBRATION,
@@ -196,7 +196,7 @@ impl<'a> Session<'a> {
         panel: &Panel,
         segment: &'a Segment,
         source: &'a mut Source,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         if segment.is_blank() {
             return Err(Error::nothing_to_judge());
         }
@@ -213,7 +213,7 @@ impl<'a> Session<'a> {
     }
 
     /// The loop of `CoreAgent.eval`.
-    fn assess(mut self) -> Result<Verdict, Error> {
+    fn assess(mut self) -> Result<Verdict> {
         for round in 1..=self.judge.config.rounds {
             let call = self.ask_core(round)?;
             let told = match call {
@@ -236,7 +236,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn ask_core(&mut self, round: usize) -> Result<Option<(String, Arguments)>, Error> {
+    fn ask_core(&mut self, round: usize) -> Result<Option<(String, Arguments)>> {
         let reply = self.ask(Role::Core, stages::CORE.round(round), &self.chat, Some(tools::CALL_END))?;
         let text = closed(content(&reply));
         self.chat = std::mem::take(&mut self.chat).assistant(text.as_str());
@@ -244,7 +244,7 @@ impl<'a> Session<'a> {
     }
 
     /// The response to the core agent's call.
-    fn act(&mut self, round: usize, name: &str, arguments: &Arguments) -> Result<String, Error> {
+    fn act(&mut self, round: usize, name: &str, arguments: &Arguments) -> Result<String> {
         match name {
             "search_agent" if self.judge.config.team.search => {
                 let found = self.search(round, arguments)?;
@@ -259,12 +259,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn told(&self, kind: &str, response: &str) -> Result<String, Error> {
+    fn told(&self, kind: &str, response: &str) -> Result<String> {
         self.judge.prompts.render(TOLD, json!({ "kind": kind, "response": response, "score": response }))
     }
 
     /// `_finalize`: any number is a score.
-    fn finish(self, arguments: &Arguments) -> Result<Verdict, Error> {
+    fn finish(self, arguments: &Arguments) -> Result<Verdict> {
         let score = score_argument(arguments, "final_score")?;
         self.source.set_anchor(Number::Float(score), text(arguments, "translation_text"));
         let errors =
@@ -273,7 +273,7 @@ impl<'a> Session<'a> {
     }
 
     /// `SearchAgent.response`.
-    fn search(&mut self, round: usize, arguments: &Arguments) -> Result<String, Error> {
+    fn search(&mut self, round: usize, arguments: &Arguments) -> Result<String> {
         let query = text(arguments, "query");
         let prompts = &self.judge.prompts;
         let chat = Chat::new().system(prompts.render(SEARCH, ())?).user(&query);
@@ -294,7 +294,7 @@ impl<'a> Session<'a> {
     }
 
     /// `GeneralEvaluationAgent.response`: any JSON is an answer, and its scores are not checked.
-    fn evaluate(&mut self, round: usize, arguments: &Arguments) -> Result<Value, Error> {
+    fn evaluate(&mut self, round: usize, arguments: &Arguments) -> Result<Value> {
         let some = |key: &str| argument(arguments, key).filter(|value| !value.is_empty() && value != "0");
         let values = json!({
             "source": text(arguments, "source_text"),
@@ -319,7 +319,7 @@ impl<'a> Session<'a> {
     }
 
     /// `ComparisonAgent.response`, and before it the check against comparing twice.
-    fn compare(&mut self, round: usize, arguments: &Arguments) -> Result<String, Error> {
+    fn compare(&mut self, round: usize, arguments: &Arguments) -> Result<String> {
         let written = argument(arguments, "tentative_score").unwrap_or_else(|| "None".into());
         if self.compared.contains(&written) {
             return self.told("repeated", &written);
@@ -344,13 +344,7 @@ impl<'a> Session<'a> {
     }
 
     /// The winner of one order; an answer that is no JSON is a tie.
-    fn compare_once(
-        &self,
-        round: usize,
-        source: &str,
-        (a, b): (&str, &str),
-        order: Order,
-    ) -> Result<String, Error> {
+    fn compare_once(&self, round: usize, source: &str, (a, b): (&str, &str), order: Order) -> Result<String> {
         let prompts = &self.judge.prompts;
         let values = json!({ "source": source, "context": self.source.context.join("\n"), "a": a, "b": b });
         let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
@@ -373,7 +367,7 @@ impl<'a> Session<'a> {
     }
 
     /// One question; the program does not limit answers, so one that its budget cut is not an answer.
-    fn ask(&self, role: Role, step: Step, chat: &Chat, stop: Option<&str>) -> Result<Reply, Error> {
+    fn ask(&self, role: Role, step: Step, chat: &Chat, stop: Option<&str>) -> Result<Reply> {
         let mut question = self.panel.question(chat, &ResponseFormat::Text, self.judge.config.budget(BUDGET));
         question.sampling.stop = stop.into_iter().map(ToOwned::to_owned).collect();
         self.panel.answer(role, step, &question)

@@ -10,7 +10,7 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Preset, Protocol, Provenance, Role, Settings, Verdict, confidence, in_parallel,
+    Judge, Panel, Preset, Protocol, Provenance, Result, Role, Settings, Verdict, confidence,
     prompt::File,
     rubric_mqm::{
         ANNOTATE, BUDGET, Cue, Options, RubricMqm, Scenario, Texts,
@@ -60,7 +60,7 @@ struct PublishedExample {
 ///
 /// # Errors
 /// Options for which nothing is published, and prompts or shots that cannot be used.
-pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+pub fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let judge = Published::new(settings, &Options::read(options))?;
     Ok(Judge::new(judge.provenance(), judge))
 }
@@ -70,7 +70,7 @@ impl Classifier {
     ///
     /// # Errors
     /// Those of [`RubricMqm::new`] and [`build`].
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         match settings.preset {
             Preset::Code => Published::new(settings, options).map(Self::Published),
             Preset::Paper | Preset::Strict => RubricMqm::new(settings, options).map(Self::Printed),
@@ -78,7 +78,6 @@ impl Classifier {
     }
 
     /// Its inputs, for the signature.
-    #[must_use]
     pub fn provenance(&self) -> Provenance {
         match self {
             Self::Printed(judge) => judge.provenance(),
@@ -87,7 +86,6 @@ impl Classifier {
     }
 
     /// Its scenario.
-    #[must_use]
     pub fn scenario(&self) -> Scenario {
         match self {
             Self::Printed(judge) => judge.scenario(),
@@ -99,7 +97,7 @@ impl Classifier {
     ///
     /// # Errors
     /// Those of [`RubricMqm::classify`].
-    pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String, Error> {
+    pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String> {
         match self {
             Self::Printed(judge) => judge.classify(panel, texts),
             Self::Published(judge) => Ok(judge.ask(panel, texts, Cue::Marked)?.text),
@@ -108,13 +106,13 @@ impl Classifier {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 }
 
 impl Published {
-    fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let scenario = *options.scenario;
         let shows_reference = options.reference.is_shown(settings);
         check_options(settings, options, shows_reference)?;
@@ -137,10 +135,7 @@ impl Published {
         Provenance::of(&self.templates.prompts)
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let texts = Texts::of(segment, self.shows_reference)?;
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
         let scenario = self.templates.scenario;
@@ -158,14 +153,14 @@ impl Published {
         Ok(Verdict { raw, ..Verdict::new(score, errors) })
     }
 
-    fn ask(&self, panel: &Panel, texts: &Texts, cue: Cue) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, texts: &Texts, cue: Cue) -> Result<Reply> {
         let chat = self.chat(texts, cue)?;
         panel.answer(Role::Annotator, ANNOTATE, &panel.question(&chat, &ResponseFormat::Text, self.budget))
     }
 
     /// The conversation. The examples lack the sentence about the marks, though they have marks; without it,
     /// marks are taken out of all texts, also the user's own.
-    fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat, Error> {
+    fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat> {
         let Self { templates, examples, .. } = self;
         let shown = |question: String| if cue == Cue::Marked { question } else { unmarked(&question) };
         let mut chat = Chat::new().system(templates.system(None, cue)?);
@@ -204,7 +199,7 @@ fn files(scenario: Scenario) -> Files {
 }
 
 /// The published examples, with their answers on the scale of the scenario.
-fn published_examples(templates: &Templates, file: File) -> Result<Vec<Example>, setup::Error> {
+fn published_examples(templates: &Templates, file: File) -> setup::Result<Vec<Example>> {
     let text = templates.prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
     let layout = templates.scenario.scale().map_or("severity".to_owned(), |scale| scale.max().to_string());
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -252,7 +247,7 @@ fn with_marks<'t>(text: &'t str, span: &str) -> Option<&'t str> {
 }
 
 /// Options for which nothing is published.
-fn check_options(settings: &Settings, options: &Options, shows_reference: bool) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, options: &Options, shows_reference: bool) -> setup::Result<()> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
     if settings.weights.is_some() {
         return conflict(

@@ -80,7 +80,6 @@ impl HeldOutAgreement {
     }
 
     /// The figures by name; those that are not defined are missing.
-    #[must_use]
     pub fn figures(self) -> BTreeMap<String, f64> {
         let n = self.gold.len() as f64;
         let groups: Vec<(Vec<f64>, Vec<f64>)> = self.groups.into_values().collect();

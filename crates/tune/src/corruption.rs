@@ -40,7 +40,6 @@ pub struct Corrupted<'a> {
 
 /// About `most` corrupted translations, each of another one that raters marked errors in, drawn by the seed.
 /// Languages that write no blanks between words have none.
-#[must_use]
 pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Corrupted<'_>> {
     let mut found: Vec<(String, &Document, &Rated)> = Vec::new();
     for document in documents {

@@ -4,13 +4,11 @@
 use crate::random::{self, mix};
 
 /// The `counter`-th number of a stream; streams of different names are different.
-#[must_use]
 pub fn bits(seed: u64, stream: u64, counter: u64) -> u64 {
     random::at(mix(seed ^ mix(stream)), counter)
 }
 
 /// A number from 0 up to 1.
-#[must_use]
 pub fn unit(seed: u64, stream: u64, counter: u64) -> f32 {
     (bits(seed, stream, counter) >> 40) as f32 / (1_u64 << 24) as f32
 }

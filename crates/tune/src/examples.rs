@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    Error, draw,
+    Error, Result, draw,
     rated::{Document, Rated},
 };
 use crate::{
@@ -47,7 +47,6 @@ pub struct Example {
 ///
 /// Source: FSP, Appendix B.3. It counts documents with any rated segment; whether it shows the others is not
 /// stated.
-#[must_use]
 pub fn units(documents: &[Document], granularities: &[Granularity], seed: u64) -> Vec<Unit> {
     let mut units = Vec::new();
     for granularity in granularities {
@@ -120,12 +119,12 @@ pub fn drawn(
     most: usize,
     seed: u64,
     settings: &Settings,
-) -> Result<Vec<Example>, Error> {
+) -> Result<Vec<Example>> {
     let mut units = units(documents, granularities, seed);
     draw::shuffle(seed, 0, &mut units);
     units.truncate(most);
     let judges = granularities.iter().map(|&granularity| Ok((granularity, judge(granularity, settings)?)));
-    let judges = judges.collect::<Result<Vec<_>, Error>>()?;
+    let judges = judges.collect::<Result<Vec<_>>>()?;
     let panel = empty_panel();
     let example = |unit: Unit| {
         let judge = judges.iter().find(|(granularity, _)| *granularity == unit.granularity);
@@ -138,12 +137,11 @@ pub fn drawn(
 ///
 /// # Errors
 /// Prompts of the user's that cannot be filled in.
-pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Error> {
+pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge> {
     Ok(gmft::judge(&Settings { granularity: Some(granularity), ..settings.clone() })?)
 }
 
 /// A panel without models, which records questions.
-#[must_use]
 pub fn empty_panel() -> Panel {
     Panel::new(Arc::new(Rehearsal::with(grammar::shortest)), Sampling::default())
 }
@@ -152,7 +150,7 @@ pub fn empty_panel() -> Panel {
 ///
 /// # Errors
 /// When the judge has no question about it.
-pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Error> {
+pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example> {
     let question = rehearse(judge, panel, &unit.segments, None).pop();
     let question = question.ok_or_else(|| {
         Error::Unsuitable(format!("nothing is asked about a unit of `{}`", unit.docs.join("`, `")))
@@ -162,7 +160,6 @@ pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Erro
 }
 
 /// An example as a line of chat, the form that other trainers read: `{"messages": [...]}`.
-#[must_use]
 pub fn chat_line(example: &Example) -> Value {
     let turns = example.question.chat.messages().iter();
     let mut messages: Vec<Value> =

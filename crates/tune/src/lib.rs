@@ -39,6 +39,9 @@ pub use crate::model::Weights;
 
 use std::path::{Path, PathBuf};
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Error of tuning a judge.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Error, io,
+    Error, Result, io,
     rated::{Document, Opinion, Rated, by_document},
 };
 use crate::{
@@ -95,7 +95,7 @@ type Place = (String, String, String, String, usize);
 /// # Errors
 /// A file that cannot be read, a line that is none of this, errors outside their text, assessments that are
 /// no standard deviations, languages without a name, no line that can be used.
-pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), Error> {
+pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped)> {
     let mut found: BTreeMap<Place, Vec<(Rated, usize)>> = BTreeMap::new();
     let mut dropped = Dropped::default();
     let name = files::stem(path);

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Error,
+    Error, Result,
     corruption::Corrupted,
     rated::{Document, Rated},
     readings::{Readings, TokenStates},
@@ -76,7 +76,6 @@ impl Example<'_> {
 }
 
 /// Returns true if a segment can be fitted on.
-#[must_use]
 pub fn is_usable(rated: &Rated) -> bool {
     let is_rated = !rated.opinions.is_empty() || rated.assessment.is_some();
     is_rated && !rated.segment.hypothesis.trim().is_empty()
@@ -198,7 +197,7 @@ pub fn fit(
     corrupted: &[Corrupted<'_>],
     readings: &mut Readings,
     subject: &Subject<'_>,
-) -> Result<Fit, Error> {
+) -> Result<Fit> {
     let examples = examples(documents);
     if !examples.iter().any(Example::is_penalty) {
         let reason = "nobody marked errors; hint: direct assessments alone teach no errors, add MQM ratings";
@@ -246,7 +245,6 @@ pub fn fit(
 }
 
 /// The judge's readout of a translation through a fit's probe.
-#[must_use]
 pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
     let value = |map: &Vec<f32>, row: &[f32]| -> f64 {
@@ -263,7 +261,7 @@ pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
 
 /// The ridge penalty with the lowest cross-validated residual, each target relative to its variance, and the
 /// maps that were fitted without each fold.
-fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>), Error> {
+fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>)> {
     let mut found: Option<(f64, f64, Vec<Map>)> = None;
     let variance: Vec<f64> = {
         let none = all.solve(1e12)?;
@@ -327,7 +325,7 @@ impl Tokens {
 }
 
 impl Marking {
-    fn fit(examples: &[&Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self, Error> {
+    fn fit(examples: &[&Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self> {
         let width = readings.width();
         let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 2)).collect();
         let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::Error;
+use super::{Error, Result};
 use crate::{
     mqm::{
         ErrorSpan, raters,
@@ -58,7 +58,6 @@ pub struct Opinion {
 
 impl Opinion {
     /// Unit: MQM points, at most 0.
-    #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         let mut errors = self.errors.clone();
         weights.weigh(&mut errors);
@@ -68,21 +67,18 @@ impl Opinion {
 
 impl Rated {
     /// A segment with what one nameless rater marked; `None` if it is not rated.
-    #[must_use]
     pub fn by_one(segment: Segment, errors: Option<Vec<ErrorSpan>>) -> Self {
         let opinions = errors.into_iter().map(|errors| Opinion { rater: String::new(), errors }).collect();
         Self { segment, opinions, assessment: None, n_joined: 1 }
     }
 
     /// The errors that the first rater marked; `None` without a rater.
-    #[must_use]
     pub fn errors(&self) -> Option<&Vec<ErrorSpan>> {
         self.opinions.first().map(|opinion| &opinion.errors)
     }
 
     /// The mean of the raters' scores. Unit: MQM points, at most 0; 0 also for a segment that has no rater,
     /// whose `opinions` are empty.
-    #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         let sum: f64 = self.opinions.iter().map(|opinion| opinion.score(weights)).sum();
         sum / self.opinions.len().max(1) as f64
@@ -94,7 +90,6 @@ pub type Pair = (String, Lang, Lang);
 
 impl Document {
     /// Name of a document in splits: all systems' translations of one text go together.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.pair, self.doc)
     }
@@ -105,7 +100,7 @@ impl Document {
 ///
 /// # Errors
 /// A pair without ratings, texts that cannot be read, ratings that do not fit them.
-pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
+pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>> {
     let mut documents = Vec::new();
     for pair in pairs {
         let files = rating_files(dir, &pair.0)?;
@@ -132,7 +127,7 @@ pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
 ///
 /// # Errors
 /// Sources that cannot be read, or none.
-pub fn sources(dir: &Path) -> Result<Vec<String>, Error> {
+pub fn sources(dir: &Path) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for pair in layout::pairs(dir) {
         all.extend(layout::texts(&TestsetFiles::new(dir, pair).source(), "source")?);
@@ -155,7 +150,7 @@ struct RatingFiles<'a> {
 
 impl RatingFiles<'_> {
     /// Checks that the ratings have as many segments as the folder.
-    fn check_lengths(&self, segments: &[Segment]) -> Result<(), Error> {
+    fn check_lengths(&self, segments: &[Segment]) -> Result<()> {
         let most = segments.iter().map(|segment| segment.seg + 1).max().unwrap_or(0);
         for (file, ratings) in self.files.iter().zip(self.raters) {
             if let Some((system, lines)) = ratings.iter().find(|(_, lines)| lines.len() < most) {
@@ -170,7 +165,7 @@ impl RatingFiles<'_> {
         Ok(())
     }
 
-    fn rated(&self, segment: Segment) -> Result<Rated, Error> {
+    fn rated(&self, segment: Segment) -> Result<Rated> {
         for (file, ratings) in self.files.iter().zip(self.raters) {
             let marked = ratings.get(&segment.system).and_then(|lines| lines.get(segment.seg)?.as_ref());
             let Some(marked) = marked else { continue };
@@ -189,7 +184,7 @@ impl RatingFiles<'_> {
     }
 }
 
-fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error> {
+fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>> {
     let files: Vec<_> =
         TestsetFiles::new(dir, pair).ratings("mqm")?.into_iter().map(|(_, path)| path).collect();
     if files.is_empty() {
@@ -205,7 +200,7 @@ fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error
 ///
 /// # Errors
 /// A file that cannot be read, a line that is none of this, no language pair.
-pub fn mqm_tsv(path: &Path, pair: Option<&Pair>) -> Result<Vec<Document>, Error> {
+pub fn mqm_tsv(path: &Path, pair: Option<&Pair>) -> Result<Vec<Document>> {
     let Some((name, src, tgt)) = pair else {
         return Err(Error::Ratings(format!(
             "`{}` does not name its languages; hint: add `-l en-de`",

@@ -12,7 +12,7 @@ use half::bf16;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, io};
+use super::{Error, Result, io};
 use crate::{
     digest, files,
     judges::{in_parallel, probe, prompt::Prompts},
@@ -88,7 +88,7 @@ impl Layer {
     ///
     /// # Errors
     /// A line in front of the last one that is no reading.
-    fn open(folder: &Path, name: &str, depth: usize, hidden: usize) -> Result<Self, Error> {
+    fn open(folder: &Path, name: &str, depth: usize, hidden: usize) -> Result<Self> {
         let index = folder.join(format!("readings-{name}-{depth}.jsonl"));
         let path = folder.join(format!("readings-{name}-{depth}.bf16"));
         let states = files::update(&path).map_err(|error| io(&path)(error.source))?;
@@ -117,7 +117,7 @@ impl Layer {
         Ok(Self { depth, index, states, known, end })
     }
 
-    fn keep(&mut self, key: &str, states: &States, values: &[f32]) -> Result<(), Error> {
+    fn keep(&mut self, key: &str, states: &States, values: &[f32]) -> Result<()> {
         if self.known.contains_key(key) {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl Layer {
     /// The states of a translation's tokens, with its line.
     ///
     /// Shape: `[tokens * hidden]`.
-    fn of(&mut self, key: &str, hidden: usize) -> Result<(Vec<f32>, &Line), Error> {
+    fn of(&mut self, key: &str, hidden: usize) -> Result<(Vec<f32>, &Line)> {
         let found = self.known.get(key);
         let (at, line) = found.ok_or_else(|| Error::Unsuitable("a translation was not read".into()))?;
         let mut bytes = vec![0; line.ends.len() * hidden * 2];
@@ -163,7 +163,7 @@ impl Readings {
     ///
     /// # Errors
     /// Files that cannot be read or written.
-    pub fn open(folder: &Path, name: &str, depths: &[usize], hidden: usize) -> Result<Self, Error> {
+    pub fn open(folder: &Path, name: &str, depths: &[usize], hidden: usize) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(io(folder))?;
         let layers = depths.iter().map(|&depth| Layer::open(folder, name, depth, hidden));
         Ok(Self { layers: layers.collect::<Result<_, _>>()?, hidden })
@@ -178,7 +178,7 @@ impl Readings {
     ///
     /// # Errors
     /// A prompt that cannot be filled in.
-    pub fn unread(&self, prompts: &Prompts, segment: &Segment) -> Result<Option<String>, Error> {
+    pub fn unread(&self, prompts: &Prompts, segment: &Segment) -> Result<Option<String>> {
         let key = key(&chat(prompts, segment)?, &probe::text(segment));
         Ok(Some(key).filter(|key| !self.knows(key)))
     }
@@ -187,7 +187,7 @@ impl Readings {
     ///
     /// # Errors
     /// A prompt that cannot be filled in.
-    pub fn n_missing(&self, prompts: &Prompts, segments: &[&Segment]) -> Result<usize, Error> {
+    pub fn n_missing(&self, prompts: &Prompts, segments: &[&Segment]) -> Result<usize> {
         let mut missing = 0;
         for segment in segments {
             missing += usize::from(self.unread(prompts, segment)?.is_some());
@@ -206,7 +206,7 @@ impl Readings {
         prompts: &Prompts,
         segments: &[&Segment],
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut new = Vec::new();
         for segment in segments {
             let chat = chat(prompts, segment)?;
@@ -236,7 +236,6 @@ impl Readings {
     }
 
     /// Numbers of a token's features: its states after all depths.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.layers.len() * self.hidden
     }
@@ -245,7 +244,7 @@ impl Readings {
     ///
     /// # Errors
     /// When it was not, or the file cannot be read.
-    pub fn of(&mut self, prompts: &Prompts, segment: &Segment) -> Result<TokenStates, Error> {
+    pub fn of(&mut self, prompts: &Prompts, segment: &Segment) -> Result<TokenStates> {
         let key = key(&chat(prompts, segment)?, &probe::text(segment));
         let mut states = States::default();
         for layer in &mut self.layers {
@@ -281,6 +280,6 @@ fn turns(queues: &mut [VecDeque<(Chat, String)>]) -> Vec<(Chat, String)> {
     }
 }
 
-fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
+fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat> {
     probe::chat(prompts, segment).map_err(|error| Error::Unsuitable(error.to_string()))
 }

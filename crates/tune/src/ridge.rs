@@ -3,7 +3,7 @@
 
 use candle_core::{Device, Tensor};
 
-use super::Error;
+use super::{Error, Result};
 
 /// Sums over rows of inputs `x` and targets `y`.
 #[derive(Clone, Debug)]
@@ -32,7 +32,6 @@ pub struct Map {
 }
 
 impl Sums {
-    #[must_use]
     pub fn new(width: usize, n_targets: usize) -> Self {
         let zeros = |n: usize| vec![0.0; n];
         Self {
@@ -51,7 +50,7 @@ impl Sums {
     ///
     /// # Errors
     /// Rows of another width.
-    pub fn add(&mut self, x: &[f64], y: &[f64]) -> Result<(), Error> {
+    pub fn add(&mut self, x: &[f64], y: &[f64]) -> Result<()> {
         let rows = x.len() / self.width;
         if rows == 0 {
             return Ok(());
@@ -87,7 +86,7 @@ impl Sums {
     ///
     /// # Errors
     /// Fewer than two rows.
-    pub fn solve(&self, lambda: f64) -> Result<Map, Error> {
+    pub fn solve(&self, lambda: f64) -> Result<Map> {
         if self.n < 2.0 {
             return Err(Error::Unsuitable("too few rated translations to fit anything on".into()));
         }
@@ -120,7 +119,6 @@ impl Sums {
     }
 
     /// The residual sum of squares of each target, computed from the sums alone.
-    #[must_use]
     pub fn residuals(&self, map: &Map) -> Vec<f64> {
         let d = self.width;
         let of = |(k, weights): (usize, &Vec<f64>)| {
@@ -143,7 +141,6 @@ impl Sums {
 
 impl Map {
     /// Applies the map to one row.
-    #[must_use]
     pub fn of(&self, x: &[f64]) -> Vec<f64> {
         let value = |(weights, bias): (&Vec<f64>, &f64)| {
             bias + weights.iter().zip(x).map(|(weight, x)| weight * x).sum::<f64>()
@@ -152,7 +149,7 @@ impl Map {
     }
 }
 
-fn accumulate(sums: &mut [f64], more: &Tensor) -> Result<(), Error> {
+fn accumulate(sums: &mut [f64], more: &Tensor) -> Result<()> {
     let more: Vec<f64> = more.flatten_all()?.to_vec1()?;
     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
     Ok(())

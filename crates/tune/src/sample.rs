@@ -28,7 +28,6 @@ pub struct Sample {
 }
 
 /// Draws from the documents of one file.
-#[must_use]
 pub fn draw(documents: Vec<Document>, sample: &Sample) -> Vec<Document> {
     let paragraphs = paragraphs(&documents, sample.seed);
     let mut chosen = drawn(&documents, sample.single, sample.seed);
@@ -54,7 +53,6 @@ fn place(pair: &str, rated: &Rated) -> Place {
 }
 
 /// `PAIR/DOC/SEGMENT`, with `+N` where N segments are joined: all translations of a source have the same.
-#[must_use]
 pub fn key(pair: &str, rated: &Rated) -> String {
     let Segment { doc, seg, .. } = &rated.segment;
     let joined = if rated.n_joined > 1 { format!("+{}", rated.n_joined) } else { String::new() };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
-use super::{Error, rated::Document};
+use super::{Error, Result, rated::Document};
 use crate::segment::trained;
 
 /// Selection of the held-out documents.
@@ -31,7 +31,7 @@ impl Split {
     ///
     /// # Errors
     /// [`Error::Unsuitable`] for a system that there is not.
-    pub fn of_systems(mut self, systems: &[String]) -> Result<Self, Error> {
+    pub fn of_systems(mut self, systems: &[String]) -> Result<Self> {
         let is_of = |document: &Document, name: &String| {
             *name == document.system || *name == format!("{}/{}", document.pair, document.system)
         };
@@ -50,7 +50,6 @@ impl Split {
     }
 
     /// Its files by name: the documents of both kinds, and the hashes of the sources that are trained on.
-    #[must_use]
     pub fn files(&self) -> [(&'static str, String); 3] {
         let lines = |names: BTreeSet<String>| names.into_iter().map(|name| name + "\n").collect::<String>();
         let names = |documents: &[Document]| lines(documents.iter().map(Document::name).collect());
@@ -75,7 +74,6 @@ pub fn exclude(documents: &mut Vec<Document>, sources: &[String]) -> usize {
 
 /// Returns true if a drawn split holds a document out: where the first eight bytes of the sha256 of
 /// `SEED/PAIR/DOC`, as a fraction of 1, are less than the share.
-#[must_use]
 pub fn is_held_out(name: &str, share: f64, seed: u64) -> bool {
     let digest = Sha256::digest(format!("{seed}/{name}"));
     let first: [u8; 8] = std::array::from_fn(|i| digest[i]);
@@ -88,7 +86,7 @@ pub fn is_held_out(name: &str, share: f64, seed: u64) -> bool {
 /// # Errors
 /// [`Error::Leak`] when a named split has the same text on both sides; [`Error::Unsuitable`] when it names a
 /// document that does not exist, or when nothing is left to train on or to test on.
-pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split, Error> {
+pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split> {
     let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
     let held_out: BTreeSet<String> = match by {
         HoldOut::Share { share, seed } => {
@@ -155,7 +153,6 @@ fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<Strin
 }
 
 /// The hashes of all source texts that are trained on, sorted: what a run compares with what it judges.
-#[must_use]
 pub fn sources(documents: &[Document]) -> BTreeSet<String> {
     let segments = documents.iter().flat_map(|document| &document.segments);
     segments.flat_map(|rated| trained::hashes(&rated.segment.source)).collect()

@@ -11,27 +11,27 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 10_070),
-    ("crates/cpu", "", 7_380),
-    ("crates/cuda", "", 7_540),
-    ("crates/engine", "", 7_030),
-    ("crates/hub", "", 2_025),
-    ("crates/core", "", 7_395),
-    ("crates/judges", "", 13_825),
-    ("crates/meta", "", 8_940),
-    ("crates/replication", "", 3_980),
+    ("crates/model", "", 9_925),
+    ("crates/cpu", "", 7_235),
+    ("crates/cuda", "", 7_465),
+    ("crates/engine", "", 6_915),
+    ("crates/hub", "", 1_990),
+    ("crates/core", "", 7_260),
+    ("crates/judges", "", 13_385),
+    ("crates/meta", "", 8_750),
+    ("crates/replication", "", 3_790),
     ("crates/eval", "", 4_100),
     ("crates/run", "", 6_050),
     ("crates/console", "", 385),
-    ("crates/bench", "", 2_165),
+    ("crates/bench", "", 2_095),
     ("crates/report", "", 5_525),
-    ("crates/tune", "", 2_370),
+    ("crates/tune", "", 2_345),
     (".", "cli", 5_930),
     (".", "", 30),
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_540;
+const LINES: usize = 93_115;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_735, 400];

@@ -41,19 +41,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let measure = |&batch: &usize| throughput::encode(&opened.engine, args.texts, batch, args.repeats);
     let results = args.rows.iter().map(measure).collect::<Result<Vec<_>, _>>()?;
     if args.json {
-        writeln!(out, "{}", json!({"model": opened.full_name(), "encode": results}))?;
-        return Ok(ExitCode::SUCCESS);
+        return super::print(&json!({"model": opened.full_name(), "encode": results}), out);
     }
-    let mut table = Table::new();
-    table.head(["in parallel", "texts/s", "tokens/s"]);
-    for result in &results {
+    let row = |result: &throughput::Encoding| {
         let tokens_per_s = result.tokens as f64 / result.seconds;
-        table.row([
-            result.batch.to_string(),
-            format!("{:.1}", result.texts_per_s),
-            format!("{tokens_per_s:.0}"),
-        ]);
-    }
+        [result.batch.to_string(), format!("{:.1}", result.texts_per_s), format!("{tokens_per_s:.0}")]
+    };
+    let table = Table::from_rows(["in parallel", "texts/s", "tokens/s"], results.iter().map(row));
     writeln!(out, "{}, {} texts of 10 to 100 tokens\n{table}", opened.full_name(), args.texts)?;
     Ok(ExitCode::SUCCESS)
 }

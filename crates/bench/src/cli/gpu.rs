@@ -182,19 +182,15 @@ fn no_gpu(error: &DeviceError) -> String {
 impl Report<'_> {
     fn print(&self, out: &mut dyn Write) -> Result<()> {
         let Peak { operations, bytes } = self.peak;
-        writeln!(
-            out,
-            "{} on {}: mma.sync reaches {:.0} TFLOP/s, a copy {:.0} GB/s",
-            self.shape,
-            self.gpu,
-            operations / 1e12,
-            bytes / 1e9
-        )?;
+        let (operations, bytes) = (operations / 1e12, bytes / 1e9);
+        let (shape, gpu) = (self.shape, &self.gpu);
+        writeln!(out, "{shape} on {gpu}: mma.sync reaches {operations:.0} TFLOP/s, a copy {bytes:.0} GB/s")?;
         if let Some(products) = &self.products {
             writeln!(out, "{}", products_table(products))?;
         }
         if let Some(rows) = &self.prefill {
-            writeln!(out, "{}", prompts_table(rows))?;
+            let head = ["prompt", "tokens/s", "of the peak"];
+            writeln!(out, "{}", utilisation_table(head, rows, |s| s.throughput.prompt))?;
         }
         if let Some(rows) = &self.decode {
             let head = ["answers", "tokens/s", "of the bandwidth"];
@@ -212,33 +208,26 @@ impl Report<'_> {
 }
 
 fn products_table(products: &[Product]) -> Table {
-    let mut table = Table::new();
-    table.head(["product", "m x n x k", "us", "TFLOP/s", "of the peak", "of the bandwidth"]);
-    for p in products {
-        table.row([
+    let row = |p: &Product| {
+        [
             p.name.to_owned(),
             format!("{} x {} x {}", p.m, p.n, p.k),
             format!("{:.1}", p.seconds * 1e6),
             format!("{:.1}", (2 * p.m * p.n * p.k) as f64 / p.seconds / 1e12),
             format!("{:.2}", p.of_peak),
             format!("{:.2}", p.of_memory),
-        ]);
-    }
-    table
-}
-
-fn prompts_table(prompts: &[Utilisation]) -> Table {
-    utilisation_table(["prompt", "tokens/s", "of the peak"], prompts, |row| row.throughput.prompt)
+        ]
+    };
+    let head = ["product", "m x n x k", "us", "TFLOP/s", "of the peak", "of the bandwidth"];
+    Table::from_rows(head, products.iter().map(row))
 }
 
 fn utilisation_table(head: [&str; 3], rows: &[Utilisation], key: impl Fn(&Utilisation) -> usize) -> Table {
-    let mut table = Table::new();
-    table.head(head);
-    for row in rows {
+    let cells = |row: &Utilisation| {
         let speed = format!("{:.0}", row.throughput.tokens_per_s);
-        table.row([key(row).to_string(), speed, format!("{:.2}", row.of_limit)]);
-    }
-    table
+        [key(row).to_string(), speed, format!("{:.2}", row.of_limit)]
+    };
+    Table::from_rows(head, rows.iter().map(cells))
 }
 
 fn workloads_table(workloads: &[&WorkloadResult]) -> Table {

@@ -6,7 +6,6 @@ use std::{fs, io, path::Path};
 const LIKE: f64 = 0.7;
 
 /// Describes an error, without the system's error number.
-#[must_use]
 pub fn describe(error: &io::Error) -> String {
     // Errors of this program have their own message.
     let is_ours = error.get_ref().is_some();
@@ -24,7 +23,6 @@ pub fn describe(error: &io::Error) -> String {
 }
 
 /// Describes an error on a path, with a hint where there is a similar name or a missing parent folder.
-#[must_use]
 pub fn explain(path: &Path, error: &io::Error) -> String {
     let hint = match error.kind() {
         _ if error.get_ref().is_some() => None,

@@ -53,7 +53,6 @@ pub fn parse<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 const CUT: &str = "the line ends in the middle of its JSON object\nhint: is a `}` or `\"` missing?";
 
 /// Returns true if a value stands for a number that is none, such as `NaN`.
-#[must_use]
 pub fn is_no_number(value: &Value) -> bool {
     matches!(value, Value::Array(items) if matches!(items.as_slice(), [Value::String(text)] if text == "NaN"))
 }

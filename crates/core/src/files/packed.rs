@@ -36,7 +36,6 @@ impl Format {
     const MARK: usize = 6;
 
     /// Detects the format by a file's first bytes; `None` if it is not compressed.
-    #[must_use]
     pub fn from_bytes(first: &[u8]) -> Option<Self> {
         let marks: [(&[u8], Self); 5] = [
             (b"\x1f\x8b\x08", Self::Gzip),
@@ -51,7 +50,6 @@ impl Format {
     }
 
     /// Advice with the command that unpacks this format.
-    #[must_use]
     pub fn unpack_hint(self) -> &'static str {
         match self {
             Self::Gzip => "unpack it first: gunzip -k FILE",
@@ -104,7 +102,6 @@ pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead + Send
 }
 
 /// Largest unpacked size allowed for a packed file of `n_bytes`. Unit: bytes.
-#[must_use]
 pub fn limit(n_bytes: u64, max_ratio: u64) -> u64 {
     n_bytes.saturating_mul(max_ratio).max(MIN_LIMIT)
 }
@@ -126,7 +123,6 @@ impl fmt::Display for UnpackedTooLarge {
 }
 
 /// The error of a file that unpacks to more than its [`limit`].
-#[must_use]
 pub fn too_much(limit: u64) -> io::Error {
     io::Error::other(UnpackedTooLarge(limit))
 }

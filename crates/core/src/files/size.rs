@@ -2,7 +2,6 @@
 
 /// Formats a number of bytes with two decimals in the largest unit of which it is at least one, after
 /// rounding: `1.50 GiB`; below 1 KiB without decimals.
-#[must_use]
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {

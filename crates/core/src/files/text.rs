@@ -64,7 +64,6 @@ impl From<NotText> for io::Error {
 
 impl NotText {
     /// The reason within an error of this module's functions.
-    #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
@@ -95,7 +94,6 @@ pub fn of_bytes(mut bytes: Vec<u8>) -> io::Result<String> {
 }
 
 /// Returns true if a file begins with a byte-order mark; false if it cannot be read.
-#[must_use]
 pub fn is_marked(path: &Path) -> bool {
     let mut first = [0; BOM.len()];
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == BOM

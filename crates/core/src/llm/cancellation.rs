@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::Error;
+use super::{Error, Result};
 
 /// A cancellation token. Clones share its state; once cancelled it stays so, and later requests need a new
 /// one.
@@ -20,7 +20,6 @@ impl CancellationToken {
     }
 
     /// Returns true if the requests are cancelled.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -29,7 +28,7 @@ impl CancellationToken {
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
     }
 }

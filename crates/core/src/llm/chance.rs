@@ -12,7 +12,6 @@ use super::{Token, TokenSource};
 /// the form. False without tokens.
 ///
 /// Unit: nats a token; -11.9 for a vocabulary of 151,936.
-#[must_use]
 pub fn is_chance(tokens: &[Token], n_vocab: usize, stops: &[u32]) -> bool {
     let uniform = -(n_vocab.max(2) as f64).ln();
     let written = || tokens.iter().filter(|token| !stops.contains(&token.id));

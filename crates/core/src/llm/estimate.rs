@@ -51,7 +51,6 @@ pub struct EstimatedSpan {
 impl<'t> MetricTexts<'t> {
     /// The texts as a record of the question has them: a turn of the user for the source, the reference as
     /// the system's, and the translation as the answer.
-    #[must_use]
     pub fn chat(&self) -> Chat {
         let chat = self.reference.map_or_else(Chat::new, |reference| Chat::new().system(reference));
         let chat = self.source.map_or(chat.clone(), |source| chat.user(source));
@@ -59,7 +58,6 @@ impl<'t> MetricTexts<'t> {
     }
 
     /// The texts of [`Self::chat`]; `None` of another chat.
-    #[must_use]
     pub fn from_chat(chat: &'t Chat) -> Option<Self> {
         let [before @ .., last] = chat.messages() else { return None };
         let of_role = |role| before.iter().find(|turn| turn.role == role).map(|turn| turn.content.as_str());

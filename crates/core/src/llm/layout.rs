@@ -43,20 +43,17 @@ pub enum Layout {
 
 impl Layout {
     /// These parts, one after another.
-    #[must_use]
     pub fn sequence(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::Sequence(parts.into_iter().collect())
     }
 
     /// One of these parts, or one of these texts.
-    #[must_use]
     pub fn one_of<T: Into<Self>>(parts: impl IntoIterator<Item = T>) -> Self {
         Self::OneOf(parts.into_iter().map(Into::into).collect())
     }
 
     /// A verbatim span of one of the texts of these names in straight double quotes, on one line. Since
     /// nothing is escaped, the span itself contains no double quote.
-    #[must_use]
     pub fn quoted<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         let texts = texts.into_iter().map(Into::into).collect();
         Self::Sequence(vec!["\"".into(), Self::Span { texts, without: "\"\r\n".into() }, "\"".into()])

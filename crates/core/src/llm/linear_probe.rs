@@ -41,7 +41,6 @@ impl States {
     /// grows from layer to layer and differs between tokens; its direction is what the next layer reads.
     ///
     /// Shape: `[depths * hidden]`.
-    #[must_use]
     pub fn features(&self, token: usize) -> Vec<f32> {
         let n = self.ends.len().max(1);
         let scaled = |states: &Vec<f32>| {
@@ -56,7 +55,6 @@ impl States {
 
     /// Applies a linear probe with these depths. Sums have a fixed order, so that the same states give the
     /// same bits.
-    #[must_use]
     pub fn apply(&self, probe: &LinearProbe) -> Reading {
         let shown = |token: usize| {
             let features = self.features(token);

@@ -26,7 +26,6 @@ pub enum Effort {
 
 impl Effort {
     /// The name in options, signatures and chat templates.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",

@@ -34,7 +34,6 @@ const UNSPACED: [RangeInclusive<char>; 9] = [
 /// assert!(!is_whole(text, 6..9) && is_whole(text, 13..16));
 /// assert!(!is_whole("0.35 g", 3..4) && is_whole("5 g", 0..1) && is_whole("用户", 0..3));
 /// ```
-#[must_use]
 pub fn is_whole(text: &str, span: Range<usize>) -> bool {
     is_boundary(text, span.start) && is_boundary(text, span.end)
 }
@@ -77,7 +76,6 @@ fn places(text: &str, span: &str) -> (Vec<usize>, usize, usize) {
 
 /// The byte at which a span is taken to stand that is named once: the first whole word, or else the first
 /// occurrence.
-#[must_use]
 pub fn first(text: &str, span: &str) -> Option<usize> {
     places(text, span).0.first().copied()
 }
@@ -106,7 +104,6 @@ fn bytes_alike(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> 
 }
 
 /// Number of occurrences of a span in a text, overlapping ones not counted; 0 for an empty one.
-#[must_use]
 pub fn occurrences(text: &str, span: &str) -> usize {
     if span.is_empty() { 0 } else { text.matches(span).count() }
 }
@@ -122,7 +119,6 @@ pub fn occurrences(text: &str, span: &str) -> usize {
 /// assert_eq!(carried("Die Bank ist zu.", "Die Bank ist offen.", (13, 15)), None);
 /// assert_eq!(carried("ab", "ab", (1, 9)), None);
 /// ```
-#[must_use]
 pub fn carried(from: &str, to: &str, (start, end): (usize, usize)) -> Option<(usize, usize)> {
     let (n_from, n_to) = (from.chars().count(), to.chars().count());
     if end > n_from || start > end {

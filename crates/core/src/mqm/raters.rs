@@ -52,6 +52,9 @@ pub enum Counted {
 /// The order of the columns where no header names them.
 const MAROT: &str = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata";
 
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Error of reading a file of annotations.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -76,7 +79,6 @@ const FIRST_LINES: usize = 100;
 
 /// Returns true if a file looks like an MQM TSV: by its header, or by nine columns or more of which the ninth
 /// is a severity.
-#[must_use]
 pub fn is_mqm_tsv(path: &Path) -> bool {
     let Ok(text) = files::text::read(path) else { return false };
     let Some(first) = text.lines().take(FIRST_LINES).find(|line| !is_left_out(line)) else { return false };
@@ -84,14 +86,12 @@ pub fn is_mqm_tsv(path: &Path) -> bool {
 }
 
 /// Returns true if a file holds human annotations: an MQM TSV, WMT25's `humeval.jsonl`, or a log of Pearmut.
-#[must_use]
 pub fn is_annotations(path: &Path) -> bool {
     json::is_annotations(path) || is_mqm_tsv(path)
 }
 
 /// Returns true if the annotations of a file may name their languages themselves, so that no pair has to be
 /// given.
-#[must_use]
 pub fn names_languages(path: &Path) -> bool {
     json::is_annotations(path)
 }
@@ -101,11 +101,7 @@ pub fn names_languages(path: &Path) -> bool {
 ///
 /// # Errors
 /// The errors of [`read`]; [`Error::NoPair`].
-pub fn read_any(
-    path: &Path,
-    pair: Option<&(Lang, Lang)>,
-    counted: Counted,
-) -> Result<Vec<Annotation>, Error> {
+pub fn read_any(path: &Path, pair: Option<&(Lang, Lang)>, counted: Counted) -> Result<Vec<Annotation>> {
     if json::is_annotations(path) {
         return json::read(path, pair, counted);
     }
@@ -126,7 +122,7 @@ fn is_left_out(line: &str) -> bool {
 ///
 /// # Errors
 /// [`Error`], naming the file, the line and what is wrong.
-pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> {
+pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>> {
     let text = files::text::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut lines = text.lines().enumerate().filter(|(_, line)| !is_left_out(line)).peekable();

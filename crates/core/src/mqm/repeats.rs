@@ -15,7 +15,6 @@ pub enum Repeats {
 
 impl Repeats {
     /// The errors that are charged, each on its side and with its offsets.
-    #[must_use]
     pub fn settled(self, mut errors: Vec<ErrorSpan>, source: &str, target: &str) -> Vec<ErrorSpan> {
         if self == Self::Merged {
             errors = merged(errors, source, target);
@@ -49,7 +48,6 @@ impl Repeats {
 /// assert_eq!((errors[0].severity, errors[0].times), (Minor, 1));
 /// assert_eq!((errors[1].severity, errors[1].times), (Major, 2));
 /// ```
-#[must_use]
 pub fn merged(mut errors: Vec<ErrorSpan>, source: &str, target: &str) -> Vec<ErrorSpan> {
     locate::choose_sides(&mut errors, source, target);
     let mut merged: Vec<ErrorSpan> = Vec::with_capacity(errors.len());

@@ -96,7 +96,6 @@ const SUB_ALIASES: &[(&str, &str)] = &[
 /// assert_eq!(normalise("No-error"), "no-error");
 /// assert_eq!(normalise("Fluency/Rhythm"), "fluency/rhythm");
 /// ```
-#[must_use]
 pub fn normalise(name: &str) -> String {
     let name = clean(name);
     match halves(&name) {
@@ -111,7 +110,6 @@ pub fn normalise(name: &str) -> String {
 }
 
 /// Joins a category and a type that an answer gives apart; an empty type is left out.
-#[must_use]
 pub fn join(category: &str, kind: &str) -> String {
     let (category, kind) = (normalise(category), clean(kind));
     if kind.is_empty() || kind == category || category.contains('/') {
@@ -128,7 +126,6 @@ pub fn join(category: &str, kind: &str) -> String {
 /// assert!(is_known("Fluency/Grammar") && is_known("style") && is_known("omission"));
 /// assert!(!is_known("non") && !is_known("fluency/rhythm"));
 /// ```
-#[must_use]
 pub fn is_known(name: &str) -> bool {
     let path = normalise(name);
     match path.split_once('/') {
@@ -140,7 +137,6 @@ pub fn is_known(name: &str) -> bool {
 /// The text in which errors of this category are marked: omissions and source errors in the source.
 ///
 /// Source: M-MAD Appendix B (WMT's annotation guidelines).
-#[must_use]
 pub fn side(category: &str) -> Side {
     match normalise(category).as_str() {
         "accuracy/omission" | "source error" => Side::Source,

@@ -262,13 +262,11 @@ pub fn signed(name: &str) -> Result<Cow<'static, Weights>, Error> {
 
 /// The preset with the same penalties that does not saturate on longer texts; itself where it has no limits
 /// or no such sibling.
-#[must_use]
 pub fn for_documents(name: &str) -> &str {
     if name == "gemba" { "gemba-sum" } else { name }
 }
 
 /// The names of all presets, with commas.
-#[must_use]
 pub fn names() -> String {
     PRESETS.iter().map(|w| &*w.name).collect::<Vec<_>>().join(", ")
 }
@@ -286,7 +284,6 @@ impl Weights {
     /// }
     /// assert!(Weights::by_severity([5.0, 5.0, 1.0], Some(0.0)).is_none());
     /// ```
-    #[must_use]
     pub fn by_severity(penalties: [f64; 3], cap: Option<f64>) -> Option<Self> {
         let [critical, major, minor] = penalties;
         let is_scale = critical > 0.0 && critical >= major && major >= minor && minor >= 0.0;
@@ -313,7 +310,6 @@ impl Weights {
     /// assert_eq!(wmt.penalty(Critical, "accuracy/omission"), 5.0);
     /// assert_eq!(find("gemba").unwrap().penalty(Critical, "accuracy/omission"), 25.0);
     /// ```
-    #[must_use]
     pub fn penalty(&self, severity: Severity, category: &str) -> f64 {
         let category = typology::normalise(category);
         if severity == Severity::Neutral || category == "no-error" {
@@ -325,7 +321,6 @@ impl Weights {
 
     /// The penalty of a unit that is no translation: the cap, or that of a critical non-translation, but at
     /// least that of five major errors, which WMT's 25 is.
-    #[must_use]
     pub fn non_translation(&self) -> f64 {
         let five_majors = 5.0 * self.penalty(Severity::Major, "other");
         let penalty = self.penalty(Severity::Critical, "non-translation").max(five_majors);
@@ -340,7 +335,6 @@ impl Weights {
     }
 
     /// Sets the penalties of the errors.
-    #[must_use]
     pub fn weighed(&self, mut errors: Vec<ErrorSpan>) -> Vec<ErrorSpan> {
         self.weigh(&mut errors);
         errors
@@ -359,7 +353,6 @@ impl Weights {
     ///     assert_eq!(weights.score(&six_minors), score);
     /// }
     /// ```
-    #[must_use]
     pub fn score(&self, errors: &[ErrorSpan]) -> f64 {
         let mut penalties: Vec<f64> = errors.iter().map(|e| e.weight).collect();
         penalties.sort_by(|a, b| b.total_cmp(a));

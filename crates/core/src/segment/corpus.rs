@@ -188,12 +188,10 @@ impl Corpus {
     }
 
     /// Returns true if every segment has a reference.
-    #[must_use]
     pub fn has_references(&self) -> bool {
         self.n_references == self.rows.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -343,14 +341,12 @@ impl Names {
     }
 
     /// The number of a name that was entered.
-    #[must_use]
     pub fn number(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
     }
 
     /// # Panics
     /// For a number that no name has.
-    #[must_use]
     pub fn name(&self, number: u32) -> &str {
         &self.names[number as usize]
     }

@@ -83,19 +83,16 @@ impl Lang {
     }
 
     /// The code in WMT's spelling: `_` between the parts, `Cyrl`, `RS`.
-    #[must_use]
     pub fn code(&self) -> &str {
         &self.code
     }
 
     /// The English name for prompts: `German`, `Chinese (China)`, `Serbian (Cyrillic script, Serbia)`.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The language without script and region: `sr` of `sr_Cyrl_RS`.
-    #[must_use]
     pub fn language(&self) -> &str {
         self.code.split('_').next().unwrap_or(&self.code)
     }

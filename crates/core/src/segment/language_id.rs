@@ -92,14 +92,12 @@ static KNOWN: LazyLock<BTreeMap<&'static str, Lang>> = LazyLock::new(|| {
 });
 
 /// Returns true if both identifiers can distinguish a language from others.
-#[must_use]
 pub fn is_known(lang: &Lang) -> bool {
     let language = lang.language();
     LIKE_CLOSE_ONES.contains(&language) || KNOWN.values().any(|known| known.language() == language)
 }
 
 /// Returns true if two languages are the same, or so close that neither is called wrong for the other.
-#[must_use]
 pub fn are_close(a: &Lang, b: &Lang) -> bool {
     let (a, b) = (a.language(), b.language());
     a == b || CLOSE.iter().any(|group| group.contains(&a) && group.contains(&b))
@@ -114,7 +112,6 @@ pub fn are_close(a: &Lang, b: &Lang) -> bool {
 /// assert!(matches!(identify(text, &german), Identified::Other(found) if found.to_string() == "French"));
 /// assert_eq!(identify("Salesforce Partner", &german), Identified::Unknown);
 /// ```
-#[must_use]
 pub fn identify(text: &str, expected: &Lang) -> Identified {
     let letters = Letters::count(text);
     if written_as_chinese(expected) && letters.are_mostly(Script::Han) && !is_simplified(text) {
@@ -190,7 +187,6 @@ fn is_simplified(text: &str) -> bool {
 
 /// Returns true if a text seems to be in a language or one close to it, certain or not: for texts too short
 /// to be certain of.
-#[must_use]
 pub fn seems(text: &str, lang: &Lang) -> bool {
     let is_close = |found: Option<&Lang>| found.is_some_and(|found| are_close(found, lang));
     is_close(of_16(text)) || is_close(of_70(text).map(|(found, _)| found))
@@ -204,7 +200,6 @@ pub(super) fn both_say(text: &str, lang: &Lang) -> bool {
 }
 
 /// Returns true if a clause of a text seems to be in this language, such as one that precedes a quotation.
-#[must_use]
 pub fn has_clause_in(text: &str, lang: &Lang) -> bool {
     let clauses = text.split(|c: char| CLAUSE_MARKS.contains(c));
     let long = clauses.filter(|clause| Letters::count(clause).total() >= CLAUSE);

@@ -175,7 +175,6 @@ impl MixedUp {
     }
 
     /// Warnings about files or languages that seem mixed up, in sentences.
-    #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         for ((src, tgt), pair) in &self.pairs {
@@ -189,7 +188,6 @@ impl MixedUp {
     }
 
     /// The languages of the input that no text is identified in, in a sentence; `None` where all are known.
-    #[must_use]
     pub fn unknown(&self) -> Option<String> {
         let languages = self.pairs.keys().flat_map(|(src, tgt)| [src, tgt]);
         let unknown: BTreeSet<&str> = languages.filter(|lang| !is_known(lang)).map(Lang::name).collect();

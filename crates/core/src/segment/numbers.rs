@@ -11,7 +11,6 @@ use serde_json::Value;
 /// assert_eq!((whole(&json!(7)), whole(&json!(7.0)), whole(&json!("7.0"))), (Some(7), Some(7), Some(7)));
 /// assert_eq!((whole(&json!(7.5)), whole(&json!(-1)), whole(&json!("x"))), (None, None, None));
 /// ```
-#[must_use]
 pub fn whole(value: &Value) -> Option<usize> {
     match value {
         Value::Number(number) => number.as_u64().map(|n| n as usize).or_else(|| of_float(number.as_f64()?)),
@@ -31,7 +30,6 @@ fn of_float(number: f64) -> Option<usize> {
 }
 
 /// A name that may be a number in the file: `3` and `3.0` are the name `3`; `None` for any other value.
-#[must_use]
 pub fn name(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -45,7 +45,7 @@ impl Input {
     ///
     /// # Errors
     /// [`Error::Nothing`] without any segment.
-    pub fn new(segments: Vec<Segment>, notes: Vec<String>, from: &Path) -> Result<Self, Error> {
+    pub fn new(segments: Vec<Segment>, notes: Vec<String>, from: &Path) -> Result<Self> {
         if segments.is_empty() {
             return Err(Error::Nothing(from.into()));
         }
@@ -70,7 +70,7 @@ impl Input {
 ///
 /// # Errors
 /// [`Error`], naming the file, the line and the remedy.
-pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
+pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input> {
     let mut segments = Vec::new();
     let notes = each_segment(path, pair, |segment| {
         segments.push(segment);
@@ -84,7 +84,7 @@ pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
 ///
 /// # Errors
 /// The errors of [`table`]; [`Error::Spill`] when the texts cannot be put aside.
-pub fn stream(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Streamed, Error> {
+pub fn stream(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Streamed> {
     let mut segments = Corpus::default();
     let notes = each_segment(path, pair, |segment| segments.push(&segment).map_err(Error::Spill))?;
     if segments.is_empty() {
@@ -105,7 +105,7 @@ pub struct Streamed {
 impl TryFrom<Input> for Streamed {
     type Error = Error;
 
-    fn try_from(input: Input) -> Result<Self, Error> {
+    fn try_from(input: Input) -> Result<Self> {
         Ok(Self {
             segments: Corpus::from_segments(input.segments).map_err(Error::Spill)?,
             notes: input.notes,
@@ -117,8 +117,8 @@ impl TryFrom<Input> for Streamed {
 fn each_segment(
     path: &Path,
     pair: Option<&(Lang, Lang)>,
-    mut take: impl FnMut(Segment) -> Result<(), Error>,
-) -> Result<Vec<String>, Error> {
+    mut take: impl FnMut(Segment) -> Result<()>,
+) -> Result<Vec<String>> {
     let mut segmenter = table::Segmenter::new(path, pair);
     let mut visit = |row: table::Row| segmenter.take(&row)?.into_iter().try_for_each(&mut take);
     match path.extension().and_then(|e| e.to_str()) {
@@ -133,6 +133,9 @@ fn each_segment(
     }
     segmenter.complete()
 }
+
+/// A result with the [`Error`] of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of reading an input.
 #[derive(Debug, thiserror::Error)]

@@ -124,7 +124,6 @@ impl Script {
     }
 
     /// Returns true if a language is written in this script; false where that is unknown.
-    #[must_use]
     pub fn is_of(self, lang: &Lang) -> bool {
         Self::of_language(lang).contains(&self)
     }
@@ -154,7 +153,6 @@ pub struct Letters {
 
 impl Letters {
     /// Counts the letters of a text.
-    #[must_use]
     pub fn count(text: &str) -> Self {
         let mut letters = Self::default();
         for c in text.chars() {
@@ -168,7 +166,6 @@ impl Letters {
 
     /// Length of the text. Unit: letters of an alphabet; a character of Chinese, Japanese or Korean counts as
     /// three.
-    #[must_use]
     pub fn total(&self) -> usize {
         self.by_script.iter().sum::<usize>() + self.others
     }
@@ -179,13 +176,11 @@ impl Letters {
     }
 
     /// Returns true if most of a text is in a script.
-    #[must_use]
     pub fn are_mostly(&self, script: Script) -> bool {
         self.share(&[script]) > MOSTLY
     }
 
     /// The script that a text is in, where it is surely none of those of its language.
-    #[must_use]
     pub fn stray(&self, lang: &Lang) -> Option<Script> {
         let expected = Script::of_language(lang);
         let is_stray = !expected.is_empty() && self.total() >= ENOUGH && self.share(expected) < HARDLY;

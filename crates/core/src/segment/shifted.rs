@@ -43,7 +43,6 @@ impl Lines {
 
     /// Number of lines by which the translations are below their sources, where at least `least` lines agree
     /// on it; never 0.
-    #[must_use]
     pub fn shift(&self, least: usize) -> Option<i64> {
         let mut lines: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
         for (word, place) in &self.sources {

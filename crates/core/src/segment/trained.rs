@@ -33,7 +33,6 @@ const FULL_STOPS: [char; 2] = ['。', '｡'];
 const CLOSERS: [char; 12] = ['"', '\'', ')', ']', '}', '”', '’', '»', '」', '』', '）', '›'];
 
 /// The SHA-256 of a source text without the white space around it, in hexadecimal digits.
-#[must_use]
 pub fn source_hash(source: &str) -> String {
     digest::sha256(source.trim())
 }
@@ -49,7 +48,6 @@ pub fn source_hash(source: &str) -> String {
 /// assert_eq!(one.intersection(&two).count(), 2);
 /// assert!(hashes(" ").is_empty());
 /// ```
-#[must_use]
 pub fn hashes(source: &str) -> BTreeSet<String> {
     let hash = |text: &String| VERSION.to_owned() + &source_hash(text);
     let normalised = normal(source);
@@ -61,14 +59,12 @@ pub fn hashes(source: &str) -> BTreeSet<String> {
 }
 
 /// The hashes of a source, cut to [`SHORT`] digits.
-#[must_use]
 pub fn short_hashes(source: &str) -> BTreeSet<String> {
     hashes(source).iter().map(|hash| hash[..VERSION.len() + SHORT].to_owned()).collect()
 }
 
 /// The normal forms of the distinctive sentences of a source: those that are long enough not to recur by
 /// chance.
-#[must_use]
 pub fn distinctive(source: &str) -> BTreeSet<String> {
     let width = |text: &String| text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum::<usize>();
     let nfkc = ComposingNormalizerBorrowed::new_nfkc().normalize(source);
@@ -123,7 +119,6 @@ pub struct TrainedOn {
 
 impl TrainedOn {
     /// Hashes with [`VERSION`], whole or at least [`SHORT`] digits of each; others are ignored.
-    #[must_use]
     pub fn new(name: impl Into<String>, hashes: impl IntoIterator<Item = String>) -> Self {
         let digits = hashes.into_iter().filter_map(|hash| hash.strip_prefix(VERSION).map(str::to_owned));
         let mut hashes: Vec<String> = digits.collect();
@@ -132,7 +127,6 @@ impl TrainedOn {
     }
 
     /// The hashes of the given sources.
-    #[must_use]
     pub fn from_sources<'a>(name: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new(name, sources.into_iter().flat_map(hashes).collect::<BTreeSet<_>>())
     }
@@ -154,14 +148,12 @@ impl TrainedOn {
     }
 
     /// Returns true if the training data contains this source, or a distinctive sentence of it.
-    #[must_use]
     pub fn knows(&self, source: &str) -> bool {
         !self.hashes.is_empty()
             && hashes(source).iter().any(|hash| is_among(&self.hashes, &hash[VERSION.len()..]))
     }
 
     /// An overlap of no segments yet.
-    #[must_use]
     pub fn overlap(&self) -> Overlap {
         Overlap { what: self.what.clone(), segments: 0, of: 0 }
     }

@@ -22,7 +22,6 @@ pub enum Untranslated {
 
 impl Untranslated {
     /// The reason in words: `identical to the source`, `in French, not German`.
-    #[must_use]
     pub fn reason(&self, expected: &Lang) -> String {
         match self {
             Self::Copy => "identical to the source".to_owned(),
@@ -55,7 +54,6 @@ const LETTERS: f64 = 0.8;
 /// # let segment = Segment::new((lang("en"), lang("de")), source, source);
 /// assert_eq!(of(&segment), Some(Untranslated::Copy));
 /// ```
-#[must_use]
 pub fn of(segment: &Segment) -> Option<Untranslated> {
     if is_copy(segment) {
         return Some(Untranslated::Copy);

@@ -39,7 +39,6 @@ impl Id {
     /// assert_eq!((id.doc.as_str(), id.seg), ("social_###_1162", Some(3)));
     /// assert_eq!(Id::of_item("en-cs_CZ_#_news_#_7_#_0"), None);
     /// ```
-    #[must_use]
     pub fn of_item(id: &str) -> Option<Self> {
         let parts: Vec<&str> = id.split(MARKS[0]).collect();
         let (kind, pair, numbers) = match parts.as_slice() {
@@ -67,7 +66,6 @@ impl Id {
     /// let id = Id::of_document("en-is_IS_#_news_#_paper.377").unwrap();
     /// assert_eq!((id.pair.unwrap().1.code(), id.doc.as_str()), ("is_IS", "en-is_IS_#_news_#_paper.377"));
     /// ```
-    #[must_use]
     pub fn of_document(id: &str) -> Option<Self> {
         match id.split(MARKS[0]).collect::<Vec<_>>().as_slice() {
             [set, domain, src, tgt, tail @ ..] if set.starts_with(TEST_SET) && !tail.is_empty() => {
@@ -91,7 +89,6 @@ impl Id {
     /// let id = Id::of_rated("en-is_IS_#_news_#_paper.377_#_12").unwrap();
     /// assert_eq!((id.doc.as_str(), id.seg), ("en-is_IS_#_news_#_paper.377", Some(12)));
     /// ```
-    #[must_use]
     pub fn of_rated(id: &str) -> Option<Self> {
         if let Some(item) = Self::of_item(id) {
             return Some(item);
@@ -117,7 +114,6 @@ impl Id {
 /// assert_eq!(domain("en-is_IS_#_news_#_paper.377"), Some("news"));
 /// assert_eq!(domain("paper.377"), None);
 /// ```
-#[must_use]
 pub fn domain(doc: &str) -> Option<&str> {
     let mark = MARKS.into_iter().find(|mark| doc.contains(mark))?;
     let parts: Vec<&str> = doc.split(mark).collect();
@@ -127,7 +123,6 @@ pub fn domain(doc: &str) -> Option<&str> {
 }
 
 /// A language pair as the name of a campaign of annotations has it, `eng_Latn---ukr_Cyrl v3`.
-#[must_use]
 pub fn campaign_pair(name: &str) -> Option<(Lang, Lang)> {
     let (src, tgt) = name.split_once("---")?;
     pair(src, tgt.split_whitespace().next()?)

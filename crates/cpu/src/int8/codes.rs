@@ -18,15 +18,11 @@ pub(crate) trait Register: Copy {
     /// A register can be written at `at`.
     unsafe fn store(self, at: *mut u8);
     /// Some bits of each byte.
-    #[must_use]
     fn and(self, mask: u8) -> Self;
-    #[must_use]
     fn or(self, other: Self) -> Self;
     /// Shifted left by `-6..=4` bits. Bits of the neighbouring bytes may come in.
-    #[must_use]
     fn shift(self, left: i32) -> Self;
     /// The bytes of a table at indices below 16.
-    #[must_use]
     fn look_up(self, table: &[u8; 16]) -> Self;
     /// Bytes from 128 above their value to their value, where codes are signed.
     #[must_use]

@@ -50,7 +50,6 @@ pub struct AttentionSizes {
 
 impl AttentionSizes {
     /// Numbers that one token adds to the cache.
-    #[must_use]
     pub fn cached(self) -> usize {
         self.cached_parts * self.n_layers * self.kv_width()
     }
@@ -171,13 +170,11 @@ impl Sizes {
     }
 
     /// Numbers that one token adds to the cache.
-    #[must_use]
     pub fn cached(self) -> usize {
         self.attentions().map(AttentionSizes::cached).sum()
     }
 
     /// The widest queries of a row.
-    #[must_use]
     pub fn query_width(self) -> usize {
         self.n_heads * self.widest_head()
     }
@@ -220,7 +217,6 @@ impl Sizes {
     }
 
     /// Rows of logits that take no more memory than the widest product of so many rows.
-    #[must_use]
     pub fn logits_of(self, rows: usize) -> usize {
         rows * self.qkv_width().max(2 * self.intermediate) / self.vocab.max(1)
     }

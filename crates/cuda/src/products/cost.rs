@@ -26,7 +26,6 @@ pub(crate) const SPLIT_TOKENS: usize = 64;
 /// alone do not fill a GPU.
 ///
 /// `k_slice` is that of the whole weight ([`super::k_slice`]), of which `n` may be a part of the outputs.
-#[must_use]
 pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -> Launch {
     let measured = (kernels == Measured && kind == Bf16).then(|| on_h100(shape, k_slice)).flatten();
     measured.unwrap_or_else(|| by_rule(kernels, kind, shape, k_slice))

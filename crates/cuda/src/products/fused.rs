@@ -9,7 +9,6 @@ use tribunal_model::config::Activation;
 ///
 /// A choice for speed alone, as [`super::launch`], and without split-K. On an H100 it is made where the
 /// product by itself would be by a TMA kernel. A tile of more tokens has fewer copies, if it is filled.
-#[must_use]
 pub fn launch_gated(
     kernels: Kernels,
     [m, n, k]: [usize; 3],
@@ -42,7 +41,6 @@ pub fn launch_gated(
 ///
 /// On an H100 it is made where the product by itself would be by a TMA tile of at most 128 tokens: with more,
 /// a thread has no registers for the sums of all slices.
-#[must_use]
 pub fn launch_heads(
     kernels: Kernels,
     [m, n, k]: [usize; 3],

@@ -64,7 +64,6 @@ pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
 /// The kernels for so many pairs of row and expert, on a card that runs these: the smallest tile that holds
 /// an expert's rows where all have equally many, or the largest. With few rows most reads are of weights, and
 /// a tile of many tokens would multiply zeros.
-#[must_use]
 pub fn choose(kernels: Kernels, kind: Kind, pairs: usize, n_experts: usize) -> Grouped {
     let all: Vec<Grouped> = of_kind(kind).collect();
     if kernels == Reference {
@@ -76,7 +75,6 @@ pub fn choose(kernels: Kernels, kind: Kind, pairs: usize, n_experts: usize) -> G
 }
 
 /// The most tiles of so many tokens that so many pairs fill, however the experts share them.
-#[must_use]
 pub fn most_tiles(pairs: usize, n_experts: usize, tokens: usize) -> usize {
     (pairs + (tokens - 1) * n_experts.min(pairs)) / tokens
 }

@@ -72,7 +72,6 @@ fn by(tile: &'static Tile, how: How, shape: [usize; 3], k_slice: usize) -> Optio
 }
 
 /// Every launch that a line of the table may name for this product, among the kernels of this kind.
-#[must_use]
 pub fn candidates(kernels: Kernels, shape: [usize; 3], k_slice: usize) -> Vec<Launch> {
     let most = if kernels == Kernels::MmaSync { Kernels::MmaSync } else { Kernels::Tma };
     let runs =

@@ -321,7 +321,6 @@ const TMA: Tile = Tile { kernels: Tma, outputs: 128, threads: 384, ..REFERENCE }
 
 impl Tile {
     /// Blocks for a product of `m` tokens and `n` outputs.
-    #[must_use]
     pub fn blocks(&self, m: usize, n: usize) -> usize {
         m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
     }
@@ -337,7 +336,6 @@ impl Tile {
     }
 
     /// The file that its kernels are in.
-    #[must_use]
     pub fn module(&self) -> &'static str {
         match (self.kernels, self.kind) {
             (Tma, _) => "gemm_tma",
@@ -361,14 +359,12 @@ impl Tile {
     }
 
     /// The launch that writes `y`, in slices of so many values of `k`.
-    #[must_use]
     pub fn launch_whole(&'static self, [m, n, _]: [usize; 3], k_slice: usize) -> Launch {
         let grid = self.grid(self.blocks(m, n), 1);
         Launch { tile: self, kernel: self.whole, grid, k_slice, split: None, reduces: false }
     }
 
     /// The launch that writes the sums of the slices, where there is such a kernel.
-    #[must_use]
     pub fn launch_split(&'static self, [m, n, k]: [usize; 3], k_slice: usize) -> Option<Launch> {
         let slices = k.div_ceil(k_slice);
         let grid = self.grid(self.blocks(m, n), slices);
@@ -377,7 +373,6 @@ impl Tile {
 
     /// The launch with a split-K reduction in the kernel, where there is such a kernel and more than one
     /// slice.
-    #[must_use]
     pub fn launch_reduced(&'static self, shape: [usize; 3], k_slice: usize) -> Option<Launch> {
         let kernel = self.reduced.filter(|_| shape[2] > k_slice)?;
         Some(Launch { kernel, reduces: true, ..self.launch_split(shape, k_slice)? })
@@ -409,14 +404,12 @@ impl Launch {
     }
 
     /// Elements of the partial sums: 0 where nothing is split.
-    #[must_use]
     pub fn partial_len(&self, m: usize, n: usize) -> usize {
         let of_slice = if self.reduces { self.tile.padded(m, n) } else { m * n };
         self.split.map_or(0, |slices| slices * of_slice)
     }
 
     /// The semaphores of a split-K reduction in the kernel; 0 without one.
-    #[must_use]
     pub fn n_semaphores(&self, m: usize, n: usize) -> usize {
         if self.reduces { self.tile.blocks(m, n) * self.tile.outputs / STRIP } else { 0 }
     }

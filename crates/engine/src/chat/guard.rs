@@ -14,7 +14,7 @@ pub(super) struct Guard<'a> {
 impl<'a> Guard<'a> {
     /// # Errors
     /// [`llm::Error::Prompt`] when the contents use up all 32 noncharacters.
-    pub(super) fn new(tokenizer: &'a Tokenizer, chat: &Chat) -> Result<Self, llm::Error> {
+    pub(super) fn new(tokenizer: &'a Tokenizer, chat: &Chat) -> llm::Result<Self> {
         let thought = match &chat.thought {
             Some(Reasoning::Closed(thought)) => Some(thought),
             _ => None,

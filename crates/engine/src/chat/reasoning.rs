@@ -106,7 +106,6 @@ pub(super) fn finish(reply: &Reply, end: &str) -> Finish {
 /// The variables for a template with this source: the given ones, and, where the template reads them and they
 /// are not given, `enable_thinking` off and Harmony's `reasoning_effort` at its least. Such templates reason
 /// by default; here a chat requests reasoning by its [`Chat::thought`].
-#[must_use]
 pub fn variables(source: &str, variables: &serde_json::Value) -> serde_json::Value {
     let is_missing = |name: &str| source.contains(name) && variables.get(name).is_none();
     let mut added: Vec<(&str, serde_json::Value)> = Vec::new();

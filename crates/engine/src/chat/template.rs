@@ -25,7 +25,7 @@ const MAX_ADDED_BYTES: usize = 1 << 20;
 const MAX_FORMAT_BYTES: usize = 1_000;
 
 /// An environment with the template.
-pub(super) fn compiled(source: &str) -> Result<Environment<'static>, llm::Error> {
+pub(super) fn compiled(source: &str) -> llm::Result<Environment<'static>> {
     let refused = |e: Error| llm::Error::Template(format!("it does not parse: {e:#}"));
     let mut environment = jinja::environment();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(refused)?;
@@ -41,7 +41,7 @@ pub(super) fn compiled(source: &str) -> Result<Environment<'static>, llm::Error>
 }
 
 /// Renders the chat with the given contents in place of its own.
-pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) -> Result<String, llm::Error> {
+pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) -> llm::Result<String> {
     let message = |role: MessageRole, content: &str| -> Value {
         let role = match role {
             MessageRole::System => "system",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 
-use crate::llm::Error;
+use crate::llm::{Error, Result};
 use crate::panics;
 use crate::tokenizer::Tokenizer;
 
@@ -16,7 +16,7 @@ struct Environment {
     tokenizer: Arc<Tokenizer>,
 }
 
-pub(super) fn environment(tokenizer: Arc<Tokenizer>) -> Result<TokEnv, Error> {
+pub(super) fn environment(tokenizer: Arc<Tokenizer>) -> Result<TokEnv> {
     let Some(&end) = tokenizer.stops().first() else {
         return Err(Error::Engine(
             "the model names no stop token, so no form can end; hint: name one in the model's card".into(),

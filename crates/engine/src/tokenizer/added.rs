@@ -9,7 +9,7 @@ use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 use regex::Regex;
 use tokenizers::{AddedToken, NormalizedString, Normalizer, NormalizerWrapper};
 
-use super::Error;
+use super::{Error, Result};
 
 /// An added token and its id.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub(super) struct AddedTokens {
 }
 
 impl AddedTokens {
-    pub fn new(added: &[Added], normalizer: Option<&NormalizerWrapper>) -> Result<Self, Error> {
+    pub fn new(added: &[Added], normalizer: Option<&NormalizerWrapper>) -> Result<Self> {
         let broken = |e: &dyn std::fmt::Display| Error::Vocabulary(e.to_string());
         let (mut plain, mut normalized) = (Vec::new(), Vec::new());
         for added in added {
@@ -94,7 +94,7 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    fn new(patterns: Vec<(String, Added)>) -> Result<Self, Error> {
+    fn new(patterns: Vec<(String, Added)>) -> Result<Self> {
         let (patterns, tokens): (Vec<_>, Vec<_>) =
             patterns.into_iter().filter(|(pattern, _)| !pattern.is_empty()).unzip();
         let automaton = AhoCorasick::builder()

@@ -7,13 +7,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
-use super::Error;
+use super::{Error, Result};
 
 /// Rewrites the anchors of the pipeline's expressions.
 ///
 /// # Errors
 /// [`Error::Json`] when an expression cannot be compiled.
-pub(super) fn at_lines(pipeline: &mut Tokenizer) -> Result<(), Error> {
+pub(super) fn at_lines(pipeline: &mut Tokenizer) -> Result<()> {
     let failed = |e: &dyn std::fmt::Display| Error::Json(e.to_string());
     if let Some(normalizer) = changed(pipeline.get_normalizer())? {
         pipeline.with_normalizer(Some(normalizer)).map_err(|e| failed(&e))?;
@@ -25,7 +25,7 @@ pub(super) fn at_lines(pipeline: &mut Tokenizer) -> Result<(), Error> {
 }
 
 /// A step with other expressions; `None` where none has an anchor.
-fn changed<T: Serialize + DeserializeOwned>(step: Option<&T>) -> Result<Option<T>, Error> {
+fn changed<T: Serialize + DeserializeOwned>(step: Option<&T>) -> Result<Option<T>> {
     let failed = |e: serde_json::Error| Error::Json(e.to_string());
     let Some(mut value) = step.map(serde_json::to_value).transpose().map_err(failed)? else {
         return Ok(None);

@@ -13,7 +13,7 @@ use tokenizers::{
     },
 };
 
-use super::{Error, pieces};
+use super::{Error, Result, pieces};
 
 /// Kinds of models for which the pipeline in the file is used, although the class is Llama's.
 const AS_IN_FILE: [&str; 11] = [
@@ -68,11 +68,7 @@ pub(super) fn defaults(config: &Value) -> &'static [(&'static str, &'static str)
 ///
 /// # Errors
 /// [`Error::Json`] when the pipeline cannot be changed.
-pub(super) fn rebuild(
-    pipeline: &mut Tokenizer,
-    config: &Value,
-    model_type: Option<&str>,
-) -> Result<(), Error> {
+pub(super) fn rebuild(pipeline: &mut Tokenizer, config: &Value, model_type: Option<&str>) -> Result<()> {
     if matches!(pipeline.get_model(), ModelWrapper::Unigram(_)) && name(config) == "XLMRobertaTokenizer" {
         let normalizer = pipeline.get_normalizer().and_then(precompiled);
         let words = if config["add_prefix_space"] == false { Words::Plain } else { Words::Marked };

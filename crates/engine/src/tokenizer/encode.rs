@@ -12,7 +12,7 @@ use tokenizers::{
 use crate::panics;
 
 use super::{
-    Error, Tokenizer,
+    Error, Result, Tokenizer,
     added::{Added, Control, Matcher},
 };
 
@@ -35,7 +35,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`Error::Encode`] when the pipeline itself fails.
-    pub fn encode_data(&self, text: &str) -> Result<Vec<u32>, Error> {
+    pub fn encode_data(&self, text: &str) -> Result<Vec<u32>> {
         self.encode(text, Control::Nowhere, Place::Beginning)
     }
 
@@ -43,7 +43,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
-    pub fn encode_continuation(&self, text: &str) -> Result<Vec<u32>, Error> {
+    pub fn encode_continuation(&self, text: &str) -> Result<Vec<u32>> {
         self.encode(text, Control::Nowhere, Place::Inside)
     }
 
@@ -52,7 +52,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
-    pub fn encode_template(&self, text: &str) -> Result<Vec<u32>, Error> {
+    pub fn encode_template(&self, text: &str) -> Result<Vec<u32>> {
         self.encode(text, Control::Everywhere, Place::Beginning)
     }
 
@@ -62,7 +62,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
-    pub fn encode_rendered(&self, text: &str, breaks: &[usize]) -> Result<Vec<u32>, Error> {
+    pub fn encode_rendered(&self, text: &str, breaks: &[usize]) -> Result<Vec<u32>> {
         self.encode(text, Control::Unbroken(breaks), Place::Beginning)
     }
 
@@ -71,7 +71,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
-    pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, Error> {
+    pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>> {
         let mut ids = self.encode_template(text)?;
         if let Some(bos) = self.added_bos()
             && ids.first() != Some(&bos)
@@ -86,7 +86,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
-    pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>, Error> {
+    pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>> {
         Ok(self.added_bos().into_iter().chain(self.encode_data(text)?).collect())
     }
 
@@ -94,14 +94,14 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode_data`].
-    pub fn encode_spans(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, Error> {
+    pub fn encode_spans(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>> {
         let _share = self.budget.share(text.len());
         let encoding = caught(|| self.run(text, text.into(), Control::Nowhere, OffsetType::Byte))?;
         let spans = encoding.get_offsets().iter().map(|&(start, end)| start..end);
         Ok(encoding.get_ids().iter().copied().zip(spans).collect())
     }
 
-    fn encode(&self, text: &str, control: Control<'_>, place: Place) -> Result<Vec<u32>, Error> {
+    fn encode(&self, text: &str, control: Control<'_>, place: Place) -> Result<Vec<u32>> {
         if text.is_empty() {
             return Ok(Vec::new());
         }
@@ -191,7 +191,7 @@ impl Tokenizer {
 }
 
 /// Runs a pipeline. A damaged normalizer may panic only for some texts.
-fn caught(encode: impl FnOnce() -> tokenizers::Result<Encoding>) -> Result<Encoding, Error> {
+fn caught(encode: impl FnOnce() -> tokenizers::Result<Encoding>) -> Result<Encoding> {
     let encoding = panics::caught(encode)
         .ok_or_else(|| Error::Encode("its pipeline panics on this text, so it is damaged".into()))?;
     encoding.map_err(|e| Error::Encode(e.to_string()))

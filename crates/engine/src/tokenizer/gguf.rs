@@ -13,7 +13,7 @@ use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimi
 
 use crate::model::gguf::shown;
 
-use super::{Error, MAX_TOKEN_BYTES, Parts, acts_as_control, added::Added, pieces};
+use super::{Error, MAX_TOKEN_BYTES, Parts, Result, acts_as_control, added::Added, pieces};
 
 /// The values of the keys `tokenizer.ggml.*` of a GGUF file, unchanged.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ const HUNYUAN: [&str; 3] = [
 /// The bytes of every token, by id.
 type TokenBytes = Vec<Box<[u8]>>;
 
-pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, Error> {
+pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts> {
     check(vocab)?;
     let template = template.or(vocab.chat_template.as_deref());
     let (mut pipeline, bytes) = match vocab.model.as_str() {
@@ -99,7 +99,7 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
     Ok(Parts { pipeline, bytes, added, bos: vocab.bos, ends, add_bos, roles })
 }
 
-fn check(vocab: &GgufVocab) -> Result<(), Error> {
+fn check(vocab: &GgufVocab) -> Result<()> {
     let size = vocab.tokens.len();
     let broken = |reason: String| Err(Error::Vocabulary(reason));
     if size == 0 {
@@ -167,7 +167,7 @@ impl GgufVocab {
 }
 
 /// The merges in the file.
-fn merges(vocab: &GgufVocab) -> Result<Vec<(String, String)>, Error> {
+fn merges(vocab: &GgufVocab) -> Result<Vec<(String, String)>> {
     let pair = |line: &String| {
         let pair = line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
         pair.ok_or_else(|| Error::Vocabulary(format!("the merge `{}` is not a pair", shown(line))))
@@ -175,7 +175,7 @@ fn merges(vocab: &GgufVocab) -> Result<Vec<(String, String)>, Error> {
     vocab.merges.iter().map(pair).collect()
 }
 
-fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
+fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes)> {
     let merges = merges(vocab)?;
     let (pre, normalizer) = pre_tokenizer(&vocab.pre)?;
     let model = BPE::builder()
@@ -200,8 +200,8 @@ fn is_llama3(pre: &str) -> bool {
 }
 
 /// The pre-tokenizer and normalizer in the `tokenizer.json` of models with this name.
-fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWrapper>), Error> {
-    let splits = |patterns: &[&str]| -> Result<PreTokenizerWrapper, Error> {
+fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWrapper>)> {
+    let splits = |patterns: &[&str]| -> Result<PreTokenizerWrapper> {
         let split = |pattern: &&str| {
             let pattern = SplitPattern::Regex((*pattern).to_owned());
             let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false);
@@ -230,7 +230,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
     }
 }
 
-fn sentencepiece(vocab: &GgufVocab, merges: Vec<(String, String)>) -> Result<(Tokenizer, TokenBytes), Error> {
+fn sentencepiece(vocab: &GgufVocab, merges: Vec<(String, String)>) -> Result<(Tokenizer, TokenBytes)> {
     let mut builder = BPE::builder()
         .vocab_and_merges(vocab.vocabulary(), merges)
         .fuse_unk(true)

@@ -6,7 +6,8 @@ use serde_json::Value;
 use tokenizers::{AddedToken, DecoderWrapper, Tokenizer};
 
 use super::{
-    Error, MAX_IDS, Parts, acts_as_control, added::Added, anchors, class, is_bracketed, normalizer, pieces,
+    Error, MAX_IDS, Parts, Result, acts_as_control, added::Added, anchors, class, is_bracketed, normalizer,
+    pieces,
 };
 
 /// The roles of tokens that chat templates read.
@@ -35,7 +36,7 @@ pub struct Files<'f> {
     pub model_type: Option<&'f str>,
 }
 
-pub(super) fn parts(files: Files<'_>, template: Option<&str>) -> Result<Parts, Error> {
+pub(super) fn parts(files: Files<'_>, template: Option<&str>) -> Result<Parts> {
     let json = without_mark(files.json);
     normalizer::check(json)?;
     let mut pipeline = Tokenizer::from_bytes(json).map_err(|e| Error::Json(e.to_string()))?;
@@ -68,7 +69,7 @@ fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
 }
 
-fn piece_kind(pipeline: &Tokenizer) -> Result<PieceKind, Error> {
+fn piece_kind(pipeline: &Tokenizer) -> Result<PieceKind> {
     fn find(decoder: &DecoderWrapper) -> Option<PieceKind> {
         match decoder {
             DecoderWrapper::ByteLevel(_) => Some(PieceKind::ByteLevel),
@@ -85,7 +86,7 @@ fn piece_kind(pipeline: &Tokenizer) -> Result<PieceKind, Error> {
     })
 }
 
-fn token_bytes(pipeline: &Tokenizer, kind: PieceKind, added: &[Added]) -> Result<Vec<Box<[u8]>>, Error> {
+fn token_bytes(pipeline: &Tokenizer, kind: PieceKind, added: &[Added]) -> Result<Vec<Box<[u8]>>> {
     let alphabet = pieces::byte_level_alphabet();
     let vocabulary = pipeline.get_vocab(true);
     let size = vocabulary.values().max().map_or(0, |&id| id as usize + 1);
@@ -135,11 +136,7 @@ fn roles(config: &Value) -> BTreeMap<String, String> {
 
 /// Adds the added tokens of the settings, which override `tokenizer.json`: those in `added_tokens_decoder`,
 /// by id, then tokens of the vocabulary that have a role and are not yet added.
-fn add_tokens(
-    pipeline: &mut Tokenizer,
-    config: &Value,
-    roles: &BTreeMap<String, String>,
-) -> Result<(), Error> {
+fn add_tokens(pipeline: &mut Tokenizer, config: &Value, roles: &BTreeMap<String, String>) -> Result<()> {
     let listed = config["added_tokens_decoder"].as_object().into_iter().flatten();
     let mut listed: Vec<(u32, AddedToken)> =
         listed.filter_map(|(id, token)| Some((id.parse().ok()?, added_token(token, roles)?))).collect();

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Error;
+use super::{Error, Result};
 
 /// The longest text that a step prepends or substitutes. Unit: bytes. SentencePiece's mark has three.
 const MAX_CONTENT_BYTES: usize = 64;
@@ -32,7 +32,7 @@ struct Parts {
 ///
 /// # Errors
 /// [`Error::Json`] names the step.
-pub fn check(json: &[u8]) -> Result<(), Error> {
+pub fn check(json: &[u8]) -> Result<()> {
     let parts: Parts = serde_json::from_slice(json).map_err(|e| Error::Json(e.to_string()))?;
     let (mut growth, mut n_steps) = (1.0, 0);
     for part in [&parts.normalizer, &parts.pre_tokenizer] {
@@ -56,7 +56,7 @@ fn bad(reason: &str) -> Error {
 
 /// Visits a step and those within it; `grown` is called with the largest factor by which each can multiply a
 /// text's length. (Unicode composition, decomposition and case folding grow a text once, and not again.)
-fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
+fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<()> {
     for list in ["normalizers", "pretokenizers"] {
         for inner in part[list].as_array().into_iter().flatten() {
             walk(inner, grown)?;
@@ -82,7 +82,7 @@ fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
 }
 
 /// The fewest bytes that a pattern matches; `None` without one.
-fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>, Error> {
+fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>> {
     let (text, least, is_empty) = match (pattern["String"].as_str(), pattern["Regex"].as_str()) {
         (Some(text), _) => (text, text.len(), text.is_empty()),
         // A pattern outside this reader's syntax (lookaround) splits, and is not checked here.
@@ -99,7 +99,7 @@ fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>, Error> {
 /// characters become, each of which ends with a zero. The length of the longest of these.
 ///
 /// Source: SentencePiece, `normalizer.cc`, `DecodePrecompiledCharsMap`.
-fn check_charsmap(map: &str) -> Result<usize, Error> {
+fn check_charsmap(map: &str) -> Result<usize> {
     let broken = |reason: String| Error::Json(format!("its `precompiled_charsmap` is broken: {reason}"));
     let bytes = STANDARD.decode(map).map_err(|e| broken(e.to_string()))?;
     let Some((size, tail)) = bytes.split_first_chunk::<4>() else { return Err(broken("it is empty".into())) };

@@ -15,7 +15,7 @@
 //! named, only the worst block can name one. A double quote ends a span, so that no span holds one.
 
 use crate::{
-    Error,
+    Result,
     llm::{Layout, ResponseFormat},
     mqm::{ErrorSpan, Severity},
     reading,
@@ -49,7 +49,6 @@ pub const MQM: &[Severity] = &[Severity::Critical, Severity::Major, Severity::Mi
 pub const ESA: &[Severity] = &[Severity::Major, Severity::Minor];
 
 /// The form of an answer about these texts, with at most this many errors in a block.
-#[must_use]
 pub fn form(blocks: &[Severity], max_errors: usize, source: &str, target: &str) -> ResponseFormat {
     let block = |(idx, severity): (usize, &Severity)| {
         let lead = if idx == 0 { "" } else { "\n" };
@@ -87,8 +86,8 @@ fn title(severity: Severity) -> String {
 /// is not in its text makes it unusable, and so does a non-translation outside the worst block.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Unparsable`] for any other answer.
-pub fn read(blocks: &[Severity], answer: &str, source: &str, target: &str) -> Result<Vec<ErrorSpan>, Error> {
+/// [`crate::Error::Refused`] or [`crate::Error::Unparsable`] for any other answer.
+pub fn read(blocks: &[Severity], answer: &str, source: &str, target: &str) -> Result<Vec<ErrorSpan>> {
     let unusable = |reason: &str| reading::unusable(answer, reason);
     let headers: Vec<String> = blocks.iter().map(|severity| format!("{}:", title(*severity))).collect();
     let mut lines = answer.trim().lines().peekable();

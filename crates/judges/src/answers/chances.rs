@@ -1,7 +1,7 @@
 //! Computation of the score of a JSON answer, and the mean of the quality score's distribution instead of the
 //! written number. Answers are read in [`super::errors`].
 
-use crate::{Error, Panel, Preset, Role, Settings, Stage, expected, llm::Chat, method::Calls, setup};
+use crate::{Error, Panel, Preset, Result, Role, Settings, Stage, expected, llm::Chat, method::Calls, setup};
 
 /// The stage in which all numbers are scored and nothing is generated.
 pub const EXPECT: Stage = Stage::new("expect");
@@ -22,7 +22,6 @@ impl Scoring {
                                        quality score's distribution";
 
     /// True if the score comes from the quality score.
-    #[must_use]
     pub fn by_quality(self) -> bool {
         self != Self::Errors
     }
@@ -31,7 +30,7 @@ impl Scoring {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`].
-    pub fn check(self, settings: &Settings) -> Result<(), setup::Error> {
+    pub fn check(self, settings: &Settings) -> setup::Result<()> {
         let is_loose = self == Self::ExpectedQuality && settings.preset != Preset::Strict;
         setup::reject(&[(
             is_loose,
@@ -40,7 +39,6 @@ impl Scoring {
     }
 
     /// The calls of one question; an answer that cannot be used has no distribution to score.
-    #[must_use]
     pub fn calls(self) -> Calls {
         Calls::up_to(if self == Self::ExpectedQuality { 2 } else { 1 })
     }
@@ -60,7 +58,7 @@ impl GivenAnswer<'_> {
     ///
     /// # Errors
     /// The errors of [`expected::percent`].
-    pub fn quality(&self) -> Result<f64, Error> {
+    pub fn quality(&self) -> Result<f64> {
         let prefix = before_quality(self.text).ok_or_else(|| {
             Error::Unparsable("the answer does not have a quality score where its layout has it".into())
         })?;

@@ -9,24 +9,22 @@ use super::{
     form_about,
 };
 use crate::{
-    Error, Verdict, confidence,
+    Result, Verdict, confidence,
     llm::{Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, typology, weights::Weights},
     pair::Texts,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     shots::{Shot, ShotError},
 };
 
-const SCHEMA_PAPER: File = File { name: "answers/schema.paper.j2", text: include_str!("schema.paper.j2") };
-const FORM_PAPER: File = File { name: "answers/form.paper.j2", text: include_str!("form.paper.j2") };
+const SCHEMA_PAPER: File = file!("answers/schema.paper.j2");
+const FORM_PAPER: File = file!("answers/form.paper.j2");
 /// Shown and enforced.
-const SCHEMA_STRICT: File = File { name: "answers/schema.strict.j2", text: include_str!("schema.strict.j2") };
-const QUALITY_LEVELS: File =
-    File { name: "answers/quality_levels.j2", text: include_str!("quality_levels.j2") };
-const SHOTS_PAPER: File = File { name: "answers/shots.paper.jsonl", text: include_str!("shots.paper.jsonl") };
-const SHOTS_STRICT: File =
-    File { name: "answers/shots.strict.jsonl", text: include_str!("shots.strict.jsonl") };
+const SCHEMA_STRICT: File = file!("answers/schema.strict.j2");
+const QUALITY_LEVELS: File = file!("answers/quality_levels.j2");
+const SHOTS_PAPER: File = file!("answers/shots.paper.jsonl");
+const SHOTS_STRICT: File = file!("answers/shots.strict.jsonl");
 
 /// The fields of an answer and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +63,6 @@ pub struct ShownShot<'a> {
 
 impl AnswerFormat {
     /// The files that the layout needs, shots apart.
-    #[must_use]
     pub fn files(self) -> Vec<File> {
         let mut files = if self.is_strict { vec![SCHEMA_STRICT] } else { vec![SCHEMA_PAPER, FORM_PAPER] };
         files.extend(self.quality.then_some(QUALITY_LEVELS));
@@ -73,7 +70,6 @@ impl AnswerFormat {
     }
 
     /// The layout's own shots.
-    #[must_use]
     pub fn shots_file(self) -> File {
         if self.is_strict { SHOTS_STRICT } else { SHOTS_PAPER }
     }
@@ -81,16 +77,17 @@ impl AnswerFormat {
     /// The schema as the prompt shows it.
     ///
     /// # Errors
-    /// [`Error::Failed`] when a replaced template cannot be filled in.
-    pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String, Error> {
-        self.render(prompts, if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER }, max_errors)
+    /// [`crate::Error::Failed`] when a replaced template cannot be filled in.
+    pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String> {
+        let file = if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER };
+        prompts.render(file, self.values(prompts, max_errors)?)
     }
 
     /// The form that an answer about these texts must have. Spans of an empty text are taken out of it.
     ///
     /// # Errors
-    /// [`Error::Failed`] when a replaced schema is no JSON.
-    pub fn form(self, prompts: &Prompts, texts: &Texts) -> Result<ResponseFormat, Error> {
+    /// [`crate::Error::Failed`] when a replaced schema is no JSON.
+    pub fn form(self, prompts: &Prompts, texts: &Texts) -> Result<ResponseFormat> {
         self.form_of(prompts, texts.max_errors(), &texts.source, &texts.target)
     }
 
@@ -104,28 +101,24 @@ impl AnswerFormat {
         max_errors: usize,
         source: &str,
         target: &str,
-    ) -> Result<ResponseFormat, Error> {
+    ) -> Result<ResponseFormat> {
         let file = if self.is_strict { SCHEMA_STRICT } else { FORM_PAPER };
-        let rendered = self.render(prompts, file, max_errors)?;
-        let schema: Value = serde_json::from_str(&rendered)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))?;
+        let schema = prompts.json(file, self.values(prompts, max_errors)?)?;
         Ok(form_about(schema, [("source", source), (self.target.tag(), target)]))
     }
 
-    fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
+    fn values(self, prompts: &Prompts, max_errors: usize) -> Result<Value> {
         let quality_levels = if self.quality { prompts.render(QUALITY_LEVELS, ())? } else { String::new() };
-        let values = json!({
+        Ok(json!({
             "explain": self.explain,
             "quality": self.quality,
             "target_text": self.target.tag(),
             "max_errors": max_errors,
             "quality_levels": quality_levels,
-        });
-        prompts.render(file, values)
+        }))
     }
 
     /// The shots with their answers in this layout. They have no `quality_score`: the paper gives none.
-    #[must_use]
     pub fn shown(self, shots: &[Shot]) -> Vec<ShownShot<'_>> {
         shots.iter().map(|shot| ShownShot { shot, answer: self.written(&shot.errors) }).collect()
     }
@@ -134,7 +127,6 @@ impl AnswerFormat {
     ///
     /// # Panics
     /// Never: the errors are strings.
-    #[must_use]
     pub fn written(self, errors: &[ShotError]) -> String {
         let errors: Vec<Value> = errors.iter().map(|error| self.entry(error)).collect();
         let answer = json!({ "errors": errors });
@@ -164,9 +156,9 @@ impl AnswerFormat {
     /// Reads an answer.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
-    /// that is missing, not requested, or not in 0..=100.
-    pub fn read(self, text: &str) -> Result<Answer, Error> {
+    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`]: not this JSON, an empty span in
+    /// strict, a quality score that is missing, not requested, or not in 0..=100.
+    pub fn read(self, text: &str) -> Result<Answer> {
         let answer: Answer = reading::json(text)?;
         if self.is_strict
             && answer.errors.iter().any(|e| e.error_span.as_deref().unwrap_or_default().is_empty())
@@ -186,7 +178,6 @@ impl AnswerFormat {
     }
 
     /// Treatment of errors that are named more than once.
-    #[must_use]
     pub fn repeats(self) -> Repeats {
         if self.is_strict { Repeats::Merged } else { Repeats::Charged }
     }
@@ -282,7 +273,7 @@ impl Answer {
         weights: &Weights,
         scoring: Scoring,
         written: &GivenAnswer<'_>,
-    ) -> Result<Verdict, Error> {
+    ) -> Result<Verdict> {
         let repeats = self.repeats;
         let (errors, quality_score) = self.into_parts();
         let (errors, penalty) = mqm::assess(errors, &texts.source, &texts.target, repeats, weights);
@@ -292,7 +283,6 @@ impl Answer {
     }
 
     /// The errors, not yet located and weighed, and the quality score.
-    #[must_use]
     pub fn into_parts(self) -> (Vec<ErrorSpan>, Option<f64>) {
         let to_error = |entry: ErrorEntry| {
             let category = typology::join(entry.error_category.name(), &entry.error_type);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::form_about;
 use crate::{
-    Error,
+    Result,
     llm::ResponseFormat,
     mqm::{ErrorSpan, Severity},
     pair::Texts,
@@ -91,7 +91,6 @@ pub struct ErrorList {
 
 impl Fields {
     /// The form of an answer about these texts.
-    #[must_use]
     pub fn form(&self, texts: &Texts) -> ResponseFormat {
         match &self.form {
             Form::Schema(schema) => {
@@ -108,13 +107,12 @@ impl Fields {
     ///
     /// # Errors
     /// Those of [`Prompts::render`].
-    pub fn shown_schema(&self, prompts: &Prompts) -> Result<Option<String>, Error> {
+    pub fn shown_schema(&self, prompts: &Prompts) -> Result<Option<String>> {
         let is_json = matches!(self.form, Form::Schema(_));
         is_json.then(|| Ok(prompts.render(SCHEMA, ())?.trim_end().to_owned())).transpose()
     }
 
     /// The name of the field with an error's span.
-    #[must_use]
     pub fn span_key(&self) -> &str {
         self.errors.as_ref().map_or("", |errors| &errors.span)
     }
@@ -122,8 +120,8 @@ impl Fields {
     /// The number of an answer, if one is read, and its errors, not yet located and weighed.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Unparsable`].
-    pub fn read(&self, answer: &str) -> Result<(Option<f64>, Vec<ErrorSpan>), Error> {
+    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`].
+    pub fn read(&self, answer: &str) -> Result<(Option<f64>, Vec<ErrorSpan>)> {
         let json = match self.form {
             Form::Schema(_) => reading::json(answer)?,
             _ => Value::Null,

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use crate::{
-    Error,
+    Result,
     llm::ResponseFormat,
     prompt::{File, Prompts},
     reading, setup,
@@ -41,7 +41,6 @@ pub const CLASSES: [&str; 5] = [
 
 impl Rating {
     /// The file with the schema of the answer.
-    #[must_use]
     pub fn schema(self) -> Option<File> {
         match self {
             Self::Score { schema } | Self::ReasonedScore { schema } => Some(schema),
@@ -53,7 +52,7 @@ impl Rating {
     ///
     /// # Errors
     /// Those of [`Prompts::schema`].
-    pub fn form(self, prompts: &Prompts) -> Result<ResponseFormat, setup::Error> {
+    pub fn form(self, prompts: &Prompts) -> setup::Result<ResponseFormat> {
         Ok(match self {
             Self::Score { schema } | Self::ReasonedScore { schema } => {
                 ResponseFormat::json(prompts.schema(schema)?)
@@ -69,8 +68,8 @@ impl Rating {
     /// The rating that is the whole answer.
     ///
     /// # Errors
-    /// [`Error::Refused`] or [`Error::Unparsable`].
-    pub fn read(self, answer: &str) -> Result<f64, Error> {
+    /// [`crate::Error::Refused`] or [`crate::Error::Unparsable`].
+    pub fn read(self, answer: &str) -> Result<f64> {
         let text = plain(answer);
         let (rating, missing) = match self {
             Self::Score { .. } => return read_score(answer),
@@ -83,7 +82,7 @@ impl Rating {
     }
 }
 
-fn read_score(answer: &str) -> Result<f64, Error> {
+fn read_score(answer: &str) -> Result<f64> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -96,7 +95,7 @@ fn read_score(answer: &str) -> Result<f64, Error> {
     Err(reading::unusable(answer, &format!("score `{score}` is not in 0 to 100")))
 }
 
-fn read_reasoned_score(answer: &str) -> Result<f64, Error> {
+fn read_reasoned_score(answer: &str) -> Result<f64> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -185,9 +184,9 @@ mod tests {
         ] {
             let read = rating.read(answer);
             assert_eq!(read.as_ref().ok().copied(), expected, "{rating:?} {answer}");
-            assert!(matches!(read, Ok(_) | Err(Error::Unparsable(_))), "{rating:?} {answer}");
+            assert!(matches!(read, Ok(_) | Err(crate::Error::Unparsable(_))), "{rating:?} {answer}");
         }
-        assert!(matches!(score.read("I cannot rate this."), Err(Error::Refused(_))));
+        assert!(matches!(score.read("I cannot rate this."), Err(crate::Error::Refused(_))));
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Examples {
         file: Option<File>,
         settings: &Settings,
         options: &Options,
-    ) -> Result<Self, setup::Error> {
+    ) -> setup::Result<Self> {
         let Some(file) = file else { return Ok(Self::new(None, settings, options)) };
         let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
         if is_authors(&text) {
@@ -44,7 +44,6 @@ impl Examples {
 impl<E: AsRef<Shot>> Examples<E> {
     /// The examples of the file in force, `None` without one. Those without a reference that is to be shown
     /// are left out.
-    #[must_use]
     pub fn new(all: Option<Vec<E>>, settings: &Settings, options: &Options) -> Self {
         let (is_off, by_pair) = (all.is_none(), *options.shots != ExampleSet::All);
         let mut all = all.unwrap_or_default();
@@ -54,13 +53,11 @@ impl<E: AsRef<Shot>> Examples<E> {
     }
 
     /// All of them.
-    #[must_use]
     pub fn all(&self) -> &[E] {
         &self.all
     }
 
     /// The examples before a segment.
-    #[must_use]
     pub fn of(&self, segment: &Segment) -> Vec<&E> {
         self.all.iter().filter(|example| !self.by_pair || is_of(example.as_ref(), segment)).collect()
     }
@@ -86,13 +83,11 @@ impl<E: AsRef<Shot>> fmt::Display for Examples<E> {
 }
 
 /// True if a file is the authors' and not one of shots, which begins with JSON.
-#[must_use]
 pub fn is_authors(text: &str) -> bool {
     !text.trim_start().starts_with('{') && text.contains("EXAMPLE_")
 }
 
 /// The error for examples that cannot be used.
-#[must_use]
 pub fn unusable(file: File, settings: &Settings, reason: &str) -> setup::Error {
     let name = settings.shots.as_ref().map_or(file.name.into(), |path| path.display().to_string());
     setup::Error::Conflict(format!("the examples of `{name}` cannot be used: {reason}"))

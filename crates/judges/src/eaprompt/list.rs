@@ -2,7 +2,7 @@
 //! counts. Nothing is weighed. The authors published no reader; this is ours.
 
 use crate::{
-    Error,
+    Error, Result,
     mqm::{ErrorSpan, Severity},
     reading,
 };
@@ -13,7 +13,7 @@ const QUOTES: &[(char, char)] = &[('"', '"'), ('“', '”'), ('„', '“'), ('
 ///
 /// # Errors
 /// [`Error::Refused`], or [`Error::Unparsable`] for an empty answer.
-pub fn read(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+pub fn read(answer: &str) -> Result<Vec<ErrorSpan>> {
     let lines = lines(answer)?;
     Ok(lines.iter().filter_map(|(severity, line)| entry(plain(line), *severity)).collect())
 }
@@ -22,7 +22,7 @@ pub fn read(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
 ///
 /// # Errors
 /// Those of [`read`], and [`Error::Unparsable`] for an answer without lists.
-pub fn count(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+pub fn count(answer: &str) -> Result<Vec<ErrorSpan>> {
     if !answer.lines().any(|line| header(plain(line)).is_some()) {
         return Err(reading::unusable(answer, "no list of major or minor errors"));
     }
@@ -37,7 +37,7 @@ pub fn count(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
 }
 
 /// The lines of the lists, each with the list's severity.
-fn lines(answer: &str) -> Result<Vec<(Severity, &str)>, Error> {
+fn lines(answer: &str) -> Result<Vec<(Severity, &str)>> {
     let answer = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer);
     let refusal = reading::unusable(answer, "an empty answer");
     if answer.trim().is_empty() || matches!(refusal, Error::Refused(_)) {
@@ -109,7 +109,6 @@ fn entry(line: &str, severity: Severity) -> Option<ErrorSpan> {
 }
 
 /// The figure writes `Awkward Style` for style/awkward, and terminology without its type.
-#[must_use]
 pub fn category(name: &str) -> &str {
     if name.eq_ignore_ascii_case("awkward style") { "style/awkward" } else { name }
 }
@@ -131,7 +130,7 @@ fn plain(line: &str) -> &str {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub fn score(answer: &str) -> Result<f64, Error> {
+pub fn score(answer: &str) -> Result<f64> {
     let inside = answer.rsplit_once("<score>").and_then(|(_, tail)| tail.split_once("</score>"));
     let Some((number, _)) = inside else { return Err(reading::unusable(answer, "no `<score>N</score>`")) };
     // Models write the sign with a dash of their own.
@@ -145,7 +144,7 @@ pub fn score(answer: &str) -> Result<f64, Error> {
 ///
 /// # Errors
 /// Those of [`counts`].
-pub fn last_counts(answer: &str) -> Result<[usize; 2], Error> {
+pub fn last_counts(answer: &str) -> Result<[usize; 2]> {
     counts(answer.trim_end().lines().last().unwrap_or_default())
 }
 
@@ -153,7 +152,7 @@ pub fn last_counts(answer: &str) -> Result<[usize; 2], Error> {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`] when the answer is anything else.
-pub fn counts(answer: &str) -> Result<[usize; 2], Error> {
+pub fn counts(answer: &str) -> Result<[usize; 2]> {
     let wrong = || reading::unusable(answer, "not two counts");
     let around = |c: char| c.is_whitespace() || "\"'`*.“”".contains(c);
     let (major, minor) = answer.trim_matches(around).split_once(',').ok_or_else(wrong)?;

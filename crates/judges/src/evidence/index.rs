@@ -15,7 +15,7 @@ use tantivy::{
 
 use tribunal_core::{digest::hex, files, panics::caught};
 
-use super::{Error, Hit, Passage, read};
+use super::{Error, Hit, Passage, Result, read};
 
 pub mod words;
 
@@ -76,7 +76,7 @@ struct Fields {
 ///
 /// # Panics
 /// Never: everything in the manifest can be serialized.
-pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Error> {
+pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped)> {
     let io = |action, path: &Path| {
         let path = path.to_path_buf();
         move |source| Error::Io { action, path, source }
@@ -98,13 +98,13 @@ pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Erro
     built
 }
 
-fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     let put = files::replace(path, |file| file.write_all(bytes));
     put.map_err(|files::Error { action, path, source }| Error::Io { action, path, source })
 }
 
 /// Empties a folder that a build has filled.
-fn clear(out: &Path) -> Result<(), Error> {
+fn clear(out: &Path) -> Result<()> {
     let io = |source| Error::Io { action: "remove", path: out.into(), source };
     for entry in fs::read_dir(out).map_err(io)? {
         fs::remove_file(entry.map_err(io)?.path()).map_err(io)?;
@@ -113,7 +113,7 @@ fn clear(out: &Path) -> Result<(), Error> {
 }
 
 /// Fills an empty folder.
-fn write(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Error> {
+fn write(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped)> {
     let io = |action, path: &Path| {
         let path = path.to_path_buf();
         move |source| Error::Io { action, path, source }
@@ -164,7 +164,7 @@ impl Index {
     ///
     /// # Errors
     /// [`Error::NoIndex`] if the folder has none that this version reads.
-    pub fn open(dir: &Path) -> Result<Self, Error> {
+    pub fn open(dir: &Path) -> Result<Self> {
         let no_index = |reason: String| Error::NoIndex { dir: dir.into(), reason };
         let text = fs::read_to_string(dir.join(MANIFEST))
             .map_err(|e| no_index(format!("`{MANIFEST}`: {}", files::describe(&e))))?;
@@ -179,7 +179,7 @@ impl Index {
             .unwrap_or_else(|| Err(no_index("its files are damaged".into())))
     }
 
-    fn opened(dir: &Path, manifest: Manifest) -> Result<Self, Error> {
+    fn opened(dir: &Path, manifest: Manifest) -> Result<Self> {
         let index = tantivy::Index::open_in_dir(dir)?;
         index.tokenizers().register(WORDS, Words::new());
         let field = |name: &str| index.schema().get_field(name);
@@ -195,13 +195,11 @@ impl Index {
     }
 
     /// The manifest of the folder.
-    #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
     /// The first eight digits of the hash of all passages, as in signatures.
-    #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.manifest.sha256[..8]
     }
@@ -211,7 +209,7 @@ impl Index {
     ///
     /// # Errors
     /// [`Error::Tantivy`] if the folder's files are damaged.
-    pub fn search(&self, text: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+    pub fn search(&self, text: &str, limit: usize) -> Result<Vec<Hit>> {
         let clauses = self.clauses(text);
         if clauses.is_empty() || limit == 0 {
             return Ok(Vec::new());
@@ -225,7 +223,7 @@ impl Index {
         })
     }
 
-    fn found(&self, clauses: Vec<(Occur, Box<dyn Query>)>, limit: usize) -> Result<Vec<Hit>, Error> {
+    fn found(&self, clauses: Vec<(Occur, Box<dyn Query>)>, limit: usize) -> Result<Vec<Hit>> {
         let searcher = self.reader.searcher();
         let ranked = TopDocs::with_limit(limit).tweak_score(|segment: &SegmentReader| {
             let ordinals = segment.fast_fields().u64("ordinal").map(|column| column.first_or_default_col(0));

@@ -10,7 +10,7 @@ use icu_segmenter::{SentenceSegmenter, options::SentenceBreakInvariantOptions};
 use serde_json::Value;
 use tribunal_core::files::text;
 
-use super::{Error, Passage};
+use super::{Error, Passage, Result};
 
 /// The most characters in a passage, unless a single sentence is longer.
 pub const PASSAGE_CHARS: usize = 800;
@@ -32,14 +32,14 @@ pub struct Skipped {
 }
 
 /// Takes each passage; an error stops the reading.
-pub type Take<'a> = dyn FnMut(Passage) -> Result<(), Error> + 'a;
+pub type Take<'a> = dyn FnMut(Passage) -> Result<()> + 'a;
 
 /// Reads a file, or all files below a folder in the order of their names, passage by passage.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Line`] for a line that does not have the format of the file's extension, and the
 /// errors of `take`.
-pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped, Error> {
+pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped> {
     let mut skipped = Skipped::default();
     if fs::metadata(input).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file()) {
         let source = std::io::Error::other("it is not a plain file");
@@ -61,7 +61,7 @@ pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped, Error> {
 }
 
 /// All files in a folder and below, except hidden ones, sorted.
-fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let io = |source: std::io::Error| Error::Io { action: "read", path: dir.into(), source };
     let mut entries: Vec<PathBuf> = fs::read_dir(dir)
         .map_err(io)?
@@ -88,7 +88,7 @@ fn file_name(path: &Path) -> String {
 }
 
 /// Reads a file and returns true if its kind can be read.
-fn read_file(path: &Path, name: String, take: &mut Take, skipped: &mut Skipped) -> Result<bool, Error> {
+fn read_file(path: &Path, name: String, take: &mut Take, skipped: &mut Skipped) -> Result<bool> {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let file = Source { path, name };
     match ending.as_str() {
@@ -110,7 +110,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn lines(&self) -> Result<impl Iterator<Item = Result<(usize, String), Error>>, Error> {
+    fn lines(&self) -> Result<impl Iterator<Item = Result<(usize, String)>>> {
         let path = self.path.to_path_buf();
         let io = move |source| Error::Io { action: "read", path: path.clone(), source };
         let lines = text::lines(self.path).map_err(io.clone())?;
@@ -118,7 +118,7 @@ impl Source<'_> {
     }
 
     /// Plain text, with paragraphs between empty lines.
-    fn text(&self, take: &mut Take) -> Result<(), Error> {
+    fn text(&self, take: &mut Take) -> Result<()> {
         let title = self.stem();
         let mut open = Open::new(1);
         for line in self.lines()? {
@@ -129,7 +129,7 @@ impl Source<'_> {
     }
 
     /// Like plain text, but a heading begins a new passage and is its title.
-    fn markdown(&self, take: &mut Take) -> Result<(), Error> {
+    fn markdown(&self, take: &mut Take) -> Result<()> {
         let stem = self.stem();
         let mut title = stem.clone();
         let mut open = Open::new(1);
@@ -148,7 +148,7 @@ impl Source<'_> {
         self.flush(&mut open, &title, take)
     }
 
-    fn json_lines(&self, take: &mut Take, skipped: &mut Skipped) -> Result<(), Error> {
+    fn json_lines(&self, take: &mut Take, skipped: &mut Skipped) -> Result<()> {
         for line in self.lines()? {
             let (number, line) = line?;
             if line.trim().is_empty() {
@@ -171,7 +171,7 @@ impl Source<'_> {
 
     /// A glossary: the first column is the term, the others explain it. The first line is a header if it
     /// begins with a known name.
-    fn tsv(&self, take: &mut Take, skipped: &mut Skipped) -> Result<(), Error> {
+    fn tsv(&self, take: &mut Take, skipped: &mut Skipped) -> Result<()> {
         let mut header: Vec<String> = Vec::new();
         for line in self.lines()? {
             let (number, line) = line?;
@@ -197,14 +197,7 @@ impl Source<'_> {
     }
 
     /// Adds a line to the open passage, which ends at an empty line once it is long enough.
-    fn add(
-        &self,
-        open: &mut Open,
-        title: &str,
-        number: usize,
-        line: &str,
-        take: &mut Take,
-    ) -> Result<(), Error> {
+    fn add(&self, open: &mut Open, title: &str, number: usize, line: &str, take: &mut Take) -> Result<()> {
         if !line.trim().is_empty() {
             if open.text.is_empty() {
                 open.line = number;
@@ -217,13 +210,13 @@ impl Source<'_> {
         Ok(())
     }
 
-    fn flush(&self, open: &mut Open, title: &str, take: &mut Take) -> Result<(), Error> {
+    fn flush(&self, open: &mut Open, title: &str, take: &mut Take) -> Result<()> {
         let text = std::mem::take(&mut open.text);
         self.give(title, &text, open.line, take)
     }
 
     /// Passes a text on as one passage or, if it is long, as several.
-    fn give(&self, title: &str, text: &str, line: usize, take: &mut Take) -> Result<(), Error> {
+    fn give(&self, title: &str, text: &str, line: usize, take: &mut Take) -> Result<()> {
         for text in pieces(text.trim()) {
             let origin = format!("{}:{line}", self.name);
             take(Passage { title: title.to_owned(), text, origin })?;

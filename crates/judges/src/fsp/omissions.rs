@@ -7,16 +7,16 @@ use serde_json::json;
 
 use super::{Document, sentences};
 use crate::{
-    Error, Panel, Role,
+    Panel, Result, Role,
     llm::{Chat, ResponseFormat},
     mqm::{ErrorSpan, Severity, Side},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     segment::Segment,
 };
 
 /// The question.
-pub const PROMPT: File = File { name: "fsp/omissions.j2", text: include_str!("omissions.j2") };
+pub const PROMPT: File = file!("fsp/omissions.j2");
 
 /// Maximum number of omissions of an answer.
 const MAX: usize = 50;
@@ -24,12 +24,12 @@ const MAX: usize = 50;
 /// The question about a document, and the segment and text of each sentence of its source.
 ///
 /// # Errors
-/// [`Error::Failed`] when a replaced prompt cannot be filled in.
+/// [`crate::Error::Failed`] when a replaced prompt cannot be filled in.
 pub fn question<'a>(
     prompts: &Prompts,
     document: &Document,
     group: &'a [Segment],
-) -> Result<(Chat, Vec<Sentence<'a>>), Error> {
+) -> Result<(Chat, Vec<Sentence<'a>>)> {
     let segment_sentences = |(segment, text): (usize, &'a Segment)| {
         let source = text.source.as_str();
         let sentences = sentences::split(source).into_iter().filter(|range| !range.is_empty());
@@ -66,7 +66,7 @@ pub fn find(
     chat: &Chat,
     sentences: &[Sentence],
     budget: usize,
-) -> Result<Vec<(usize, ErrorSpan)>, Error> {
+) -> Result<Vec<(usize, ErrorSpan)>> {
     if sentences.is_empty() {
         return Ok(Vec::new());
     }
@@ -90,7 +90,7 @@ fn form(n: usize) -> ResponseFormat {
     }))
 }
 
-fn read(answer: &str, sentences: &[Sentence]) -> Result<Vec<(usize, ErrorSpan)>, Error> {
+fn read(answer: &str, sentences: &[Sentence]) -> Result<Vec<(usize, ErrorSpan)>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {

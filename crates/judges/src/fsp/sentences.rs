@@ -20,7 +20,6 @@ const OPENERS: [char; 13] = ['「', '『', '（', '［', '｛', '〈', '《', '�
 /// assert_eq!(sentences, ["He went.", "She stayed!", "他走了。", "她留下了。"]);
 /// assert_eq!(split(""), [0..0]);
 /// ```
-#[must_use]
 pub fn split(text: &str) -> Vec<Range<usize>> {
     let segmenter = SentenceSegmenter::new(icu_segmenter::options::SentenceBreakInvariantOptions::default());
     let breaks: Vec<usize> = segmenter.segment_str(text).map(|at| before_openers(text, at)).collect();
@@ -50,7 +49,6 @@ fn before_openers(text: &str, at: usize) -> usize {
 }
 
 /// True if a text that stands for a whole document is longer than a usual segment.
-#[must_use]
 pub fn is_document(text: &str) -> bool {
     text.trim().contains('\n') || split(text).len() > MAX_SEGMENT
 }
@@ -65,7 +63,6 @@ pub fn is_document(text: &str) -> bool {
 /// assert_eq!(window(20, 6, 2), window(20, 9, 2));
 /// assert_eq!(window(20, 6, 16), 6..7);
 /// ```
-#[must_use]
 pub fn window(n: usize, at: usize, parts: usize) -> Range<usize> {
     if parts <= 1 {
         return 0..n;

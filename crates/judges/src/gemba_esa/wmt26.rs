@@ -3,23 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::SYSTEM;
 use crate::{
-    Error,
+    Error, Result,
     llm::Chat,
     pair::Pair,
     panel::reasoning::Thought,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     segment::Segment,
 };
 
-const SPANS: File = File { name: "gemba_esa/wmt26/spans.j2", text: include_str!("wmt26/spans.j2") };
-const SCORE: File = File { name: "gemba_esa/wmt26/score.j2", text: include_str!("wmt26/score.j2") };
-const DOMAINS: File = File { name: "gemba_esa/wmt26/domains.j2", text: include_str!("wmt26/domains.j2") };
-const REFERENCE: File =
-    File { name: "gemba_esa/wmt26/reference.j2", text: include_str!("wmt26/reference.j2") };
+const SPANS: File = file!("gemba_esa/wmt26/spans.j2");
+const SCORE: File = file!("gemba_esa/wmt26/score.j2");
+const DOMAINS: File = file!("gemba_esa/wmt26/domains.j2");
+const REFERENCE: File = file!("gemba_esa/wmt26/reference.j2");
 
 /// The prompts' files.
 pub const FILES: [File; 5] = [SYSTEM, SPANS, SCORE, DOMAINS, REFERENCE];
@@ -56,7 +55,6 @@ impl Domain {
     }
 
     /// Notes on segments whose domains have no instructions.
-    #[must_use]
     pub fn notes(self, segments: &[Segment]) -> Vec<String> {
         if self != Self::OfSegment {
             return Vec::new();
@@ -86,23 +84,13 @@ pub struct Shown {
     pub reference: bool,
 }
 
-#[derive(Serialize)]
-struct Values<'a> {
-    #[serde(flatten)]
-    pair: Pair<'a>,
-    instructions: Option<String>,
-    reference: Option<&'a str>,
-    reference_kind: String,
-    spans: &'a str,
-}
-
 impl Shown {
     /// The question for the error spans of a segment.
     ///
     /// # Errors
     /// [`Error::Failed`] if the reference is to be shown and the segment has none, or for a template that
     /// cannot be filled in.
-    pub fn spans(&self, prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
+    pub fn spans(&self, prompts: &Prompts, segment: &Segment) -> Result<Chat> {
         self.chat(prompts, SPANS, segment, "")
     }
 
@@ -110,29 +98,27 @@ impl Shown {
     ///
     /// # Errors
     /// Those of [`Shown::spans`].
-    pub fn score(&self, prompts: &Prompts, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+    pub fn score(&self, prompts: &Prompts, segment: &Segment, spans: &str) -> Result<Chat> {
         self.chat(prompts, SCORE, segment, spans)
     }
 
-    fn chat(&self, prompts: &Prompts, file: File, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+    fn chat(&self, prompts: &Prompts, file: File, segment: &Segment, spans: &str) -> Result<Chat> {
         let reference = segment.reference.as_deref().filter(|_| self.reference);
         if self.reference && reference.is_none() {
             return Err(Error::no_reference());
         }
         let instructions = self.domain.of(segment).map(|domain| {
-            let values = serde_json::json!({
+            let values = json!({
                 "domain": domain, "source_lang": segment.src_lang.name(), "target_lang": segment.tgt_lang.name(),
             });
             prompts.render(DOMAINS, values)
         });
         let kind = segment.reference_kind.as_deref().unwrap_or_default();
-        let values = Values {
-            pair: Pair::of(segment),
-            instructions: instructions.transpose()?,
-            reference,
-            reference_kind: prompts.render(REFERENCE, serde_json::json!({ "kind": kind }))?,
-            spans,
-        };
+        let mut values = json!(Pair::of(segment));
+        values["instructions"] = json!(instructions.transpose()?);
+        values["reference"] = json!(reference);
+        values["reference_kind"] = json!(prompts.render(REFERENCE, json!({ "kind": kind }))?);
+        values["spans"] = json!(spans);
         Ok(Chat::new().system(prompts.render(SYSTEM, ())?).user(prompts.render(file, values)?))
     }
 }

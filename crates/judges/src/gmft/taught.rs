@@ -22,7 +22,6 @@ const OMISSION: &str = "accuracy/omission";
 
 /// The errors of a unit in the order of the target answer: along the translation, then omissions along the
 /// source. Where there are more than `most`, the worst remain.
-#[must_use]
 pub fn errors(group: &[Segment], errors: &[Vec<ErrorSpan>], most: usize) -> Vec<ShotError> {
     let mut taught: Vec<((Side, usize, usize), ShotError)> = Vec::new();
     for (idx, (segment, errors)) in group.iter().zip(errors).enumerate() {

@@ -26,7 +26,7 @@ use crate::{
         },
         trained::TrainedOn,
     },
-    setup::{Error, Granularity},
+    setup::{Error, Granularity, Result},
     shots::{Shot, ShotError},
 };
 
@@ -85,7 +85,7 @@ pub struct Choice {
 /// # Errors
 /// [`Error::Read`], [`Error::Line`] for a line that cannot be read, and [`Error::Conflict`] for a document
 /// that is not rated and when there are fewer than `n` examples of this granularity.
-pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>, Error> {
+pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>> {
     let Choice { granularity, n, .. } = choice;
     let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
     let find = |name: &str| {
@@ -119,7 +119,7 @@ pub fn choose(path: &Path, from: &Documents, choice: Choice) -> Result<Vec<Shot>
 }
 
 /// Examples of documents in their order; five documents at a time begin again after the last.
-fn named(documents: &[Vec<&Rated>], granularity: Granularity, n: usize) -> Result<Vec<Shot>, Error> {
+fn named(documents: &[Vec<&Rated>], granularity: Granularity, n: usize) -> Result<Vec<Shot>> {
     let needed = match granularity {
         Granularity::Seg => {
             return Err(Error::Conflict("`documents` names documents, and `seg` shows segments".into()));
@@ -145,7 +145,7 @@ fn named(documents: &[Vec<&Rated>], granularity: Granularity, n: usize) -> Resul
 }
 
 /// Examples by the seed.
-fn draw(path: &Path, documents: &BTreeMap<Key, Document>, choice: Choice) -> Result<Vec<Shot>, Error> {
+fn draw(path: &Path, documents: &BTreeMap<Key, Document>, choice: Choice) -> Result<Vec<Shot>> {
     let Choice { granularity, n, seed } = choice;
     let mut random = SplitMix(seed);
     let mut pool: Vec<Vec<&Rated>> = match granularity {
@@ -209,7 +209,7 @@ fn join(segments: &[&Rated]) -> Shot {
 /// Languages, system and document; the order of keys is part of what a seed draws.
 type Key = (String, String, String);
 
-fn rated_file(path: &Path) -> Result<BTreeMap<Key, Document>, Error> {
+fn rated_file(path: &Path) -> Result<BTreeMap<Key, Document>> {
     let text = read(path)?;
     let mut documents: BTreeMap<Key, Document> = BTreeMap::new();
     for (idx, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -224,7 +224,7 @@ fn rated_file(path: &Path) -> Result<BTreeMap<Key, Document>, Error> {
 
 /// The rated translations of every language pair of the folder that has
 /// `human-scores/LP.mqm.RATER.seg.rating`; of several raters of a segment the first by name.
-fn rated_testset(dir: &Path) -> Result<BTreeMap<Key, Document>, Error> {
+fn rated_testset(dir: &Path) -> Result<BTreeMap<Key, Document>> {
     let conflict = |error: read::Error| Error::Conflict(error.to_string());
     let pairs = layout::rated_pairs(dir, "mqm").map_err(conflict)?;
     if pairs.is_empty() {
@@ -245,7 +245,7 @@ fn rated_pair(
     pair: &str,
     files: &[(String, PathBuf)],
     documents: &mut BTreeMap<Key, Document>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let raters: Vec<Ratings> =
         files.iter().map(|(_, path)| ratings::read(path)).collect::<Result<_, _>>().map_err(ratings_error)?;
     let systems: BTreeSet<&String> = raters.iter().flat_map(BTreeMap::keys).collect();
@@ -296,7 +296,7 @@ fn prompt_category(category: &str) -> Option<String> {
     }
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+fn read(path: &Path) -> Result<String> {
     tribunal_core::files::text::read(path).map_err(|source| Error::Read { file: path.into(), source })
 }
 

@@ -3,27 +3,25 @@
 //! `strict` is JSON. `paper` reads the layout that the worked cases show: `Error Exist: Yes. Error Severity:
 //! Major. ...`, `I agree with him.`
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::quotes;
 use crate::{
-    Error, Preset, confidence,
+    Error, Preset, Result, confidence,
     llm::{Reply, ResponseFormat},
     mqm::{ErrorSpan, Severity},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     segment::Segment,
 };
 
-const EVALUATE: File = File { name: "himate/evaluate_form.j2", text: include_str!("evaluate_form.j2") };
-const LOCATE: File = File { name: "himate/locate_form.j2", text: include_str!("locate_form.j2") };
-const SINGLE: File = File { name: "himate/single_form.j2", text: include_str!("single_form.j2") };
-const CORRECT: File = File { name: "himate/correct_form.j2", text: include_str!("correct_form.j2") };
-const TIER1: File = File { name: "himate/tier1_form.json", text: include_str!("tier1_form.json") };
-const TIER2: File = File { name: "himate/tier2_form.json", text: include_str!("tier2_form.json") };
+pub(super) const EVALUATE: File = file!("himate/evaluate_form.j2");
+const LOCATE: File = file!("himate/locate_form.j2");
+const SINGLE: File = file!("himate/single_form.j2");
+pub(super) const CORRECT: File = file!("himate/correct_form.j2");
+pub(super) const TIER1: File = file!("himate/tier1_form.json");
+pub(super) const TIER2: File = file!("himate/tier2_form.json");
 
 pub(super) const FILES: &[File] = &[EVALUATE, LOCATE, SINGLE, CORRECT, TIER1, TIER2];
 
@@ -118,19 +116,10 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// The form of a subtype evaluation: at most one error.
-pub(super) fn evaluation_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
-    Ok(ResponseFormat::json(json_of(prompts, EVALUATE, Value::Null)?))
-}
-
 /// The form of a span from the text that errors of this subtype are marked in.
-pub(super) fn span_form(
-    prompts: &Prompts,
-    is_omission: bool,
-    segment: &Segment,
-) -> Result<ResponseFormat, Error> {
+pub(super) fn span_form(prompts: &Prompts, is_omission: bool, segment: &Segment) -> Result<ResponseFormat> {
     let text = if is_omission { "source" } else { "target" };
-    Ok(with_texts(json_of(prompts, LOCATE, json!({ "text": text }))?, segment))
+    Ok(with_texts(prompts.json(LOCATE, json!({ "text": text }))?, segment))
 }
 
 /// The form of the single agent's answer, over paths marked in the source and in the translation.
@@ -138,37 +127,15 @@ pub(super) fn single_form(
     prompts: &Prompts,
     paths: [Vec<&str>; 2],
     segment: &Segment,
-) -> Result<ResponseFormat, Error> {
+) -> Result<ResponseFormat> {
     let [in_source, in_target] =
         paths.map(|paths| paths.iter().map(|path| json!(path).to_string()).collect::<Vec<_>>().join(", "));
     let values = json!({ "in_source": in_source, "in_target": in_target });
-    Ok(with_texts(json_of(prompts, SINGLE, values)?, segment))
-}
-
-/// The form of a corrected translation.
-pub(super) fn correction_form(prompts: &Prompts, max_chars: usize) -> Result<ResponseFormat, Error> {
-    Ok(ResponseFormat::json(json_of(prompts, CORRECT, json!({ "max_chars": max_chars }))?))
-}
-
-/// The form of a tier-1 agent's statement.
-pub(super) fn opinion_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
-    Ok(ResponseFormat::json(json_of(prompts, TIER1, Value::Null)?))
-}
-
-/// The form of a tier-2 agent's statement.
-pub(super) fn consent_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
-    Ok(ResponseFormat::json(json_of(prompts, TIER2, Value::Null)?))
-}
-
-fn json_of(prompts: &Prompts, file: File, values: Value) -> Result<Value, Error> {
-    serde_json::from_str(&prompts.render(file, values)?)
-        .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
+    Ok(with_texts(prompts.json(SINGLE, values)?, segment))
 }
 
 fn with_texts(schema: Value, segment: &Segment) -> ResponseFormat {
-    let texts = [("source", &segment.source), ("target", &segment.hypothesis)];
-    let texts: BTreeMap<_, _> = texts.map(|(name, text)| (name.to_owned(), text.clone())).into();
-    ResponseFormat::Json { schema, texts }
+    ResponseFormat::about(schema, [("source", &segment.source), ("target", &segment.hypothesis)])
 }
 
 /// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked
@@ -176,7 +143,7 @@ fn with_texts(schema: Value, segment: &Segment) -> ResponseFormat {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_evaluation(text: &str, marked: &str, preset: Preset) -> Result<Option<Finding>, Error> {
+pub(super) fn read_evaluation(text: &str, marked: &str, preset: Preset) -> Result<Option<Finding>> {
     if preset == Preset::Strict {
         let Assessments { mut errors } = reading::json(text)?;
         if errors.len() > 1 {
@@ -195,7 +162,7 @@ pub(super) fn read_evaluation(text: &str, marked: &str, preset: Preset) -> Resul
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`], also for an empty span.
-pub(super) fn read_span(text: &str) -> Result<String, Error> {
+pub(super) fn read_span(text: &str) -> Result<String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -209,7 +176,7 @@ pub(super) fn read_span(text: &str) -> Result<String, Error> {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_single(text: &str, preset: Preset) -> Result<Vec<Finding>, Error> {
+pub(super) fn read_single(text: &str, preset: Preset) -> Result<Vec<Finding>> {
     let object = match (preset, text.find('{'), text.rfind('}')) {
         (Preset::Strict, ..) => text,
         (_, Some(open), Some(close)) if open < close => &text[open..=close],
@@ -227,7 +194,7 @@ pub(super) fn read_single(text: &str, preset: Preset) -> Result<Vec<Finding>, Er
 /// # Errors
 /// [`Error::Refused`], also for free text that begins as refusals do where the translation does not;
 /// [`Error::Unparsable`], also for an empty text.
-pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> Result<String, Error> {
+pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> Result<String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -248,7 +215,7 @@ pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> 
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`]: neither answer or both.
-pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool, Error> {
+pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool> {
     let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
     let (answer, letter) = (plain(text), letter(text));
     let says = |nth: usize, sentence: &str| letter == Some(LETTERS[nth]) || answer.contains(&plain(sentence));
@@ -272,7 +239,7 @@ fn letter(text: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Result<Opinion, Error> {
+pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Result<Opinion> {
     if preset != Preset::Strict {
         if matches!(read_consent(text, preset), Ok(true)) {
             return Ok(evaluated);
@@ -287,7 +254,7 @@ pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Re
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool, Error> {
+pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool> {
     if preset == Preset::Strict {
         #[derive(Deserialize)]
         struct Answer {
@@ -308,7 +275,7 @@ pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool, Error> {
 }
 
 /// The word after a label: `yes` or `no`.
-fn said_yes(text: &str, label: &str) -> Result<bool, Error> {
+fn said_yes(text: &str, label: &str) -> Result<bool> {
     let word = after(text, label).map(|tail| first_word(tail).to_lowercase());
     match word.as_deref() {
         Some("yes") => Ok(true),
@@ -317,7 +284,7 @@ fn said_yes(text: &str, label: &str) -> Result<bool, Error> {
     }
 }
 
-fn said_severity(text: &str) -> Result<Severity, Error> {
+fn said_severity(text: &str) -> Result<Severity> {
     let word = after(text, "error severity").map(first_word).unwrap_or_default();
     word.parse().map_err(|_| reading::unusable(text, "no severity after `Error Severity:`"))
 }

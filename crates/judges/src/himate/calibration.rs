@@ -8,7 +8,7 @@ use tribunal_core::{digest, files};
 
 use super::Options;
 use crate::{
-    Error, Model,
+    Error, Model, Result,
     segment::{Segment, trained::TrainedOn},
     setup,
 };
@@ -62,7 +62,7 @@ impl Thresholds {
     ///
     /// # Errors
     /// [`setup::Error::Read`]; [`setup::Error::Prompt`] when it is not a calibration.
-    pub fn read(path: &Path) -> Result<(Self, String), setup::Error> {
+    pub fn read(path: &Path) -> setup::Result<(Self, String)> {
         let text =
             files::text::read(path).map_err(|source| setup::Error::Read { file: path.into(), source })?;
         let calibration = toml::from_str(&text).map_err(|e| setup::Error::Prompt {
@@ -84,7 +84,6 @@ impl Thresholds {
     }
 
     /// The threshold for a subtype in a segment's language pair, or the one for all subtypes.
-    #[must_use]
     pub fn for_subtype(&self, segment: &Segment, subtype: &str) -> Option<f64> {
         let pair = pair(segment);
         let of = |subtype: &str| self.threshold.iter().find(|t| t.pair == pair && t.subtype == subtype);
@@ -105,7 +104,7 @@ impl Limit {
     ///
     /// # Errors
     /// [`setup::Error::Value`] for a threshold above 1, and the errors of [`Thresholds::read`].
-    pub fn of(options: &Options) -> Result<Self, setup::Error> {
+    pub fn of(options: &Options) -> setup::Result<Self> {
         if let Some(file) = options.calibration.as_deref() {
             let (calibration, hash) = Thresholds::read(Path::new(file))?;
             return Ok(Self::Fitted(calibration, hash));
@@ -118,7 +117,7 @@ impl Limit {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`].
-    pub fn check(&self, ours: &[(&str, &str); 4]) -> Result<(), setup::Error> {
+    pub fn check(&self, ours: &[(&str, &str); 4]) -> setup::Result<()> {
         let Self::Fitted(calibration, _) = self else { return Ok(()) };
         for fitted in &calibration.threshold {
             let theirs = [&fitted.preset, &fitted.prompts, &fitted.confidence, &fitted.comparison];
@@ -138,7 +137,7 @@ impl Limit {
     ///
     /// # Errors
     /// [`setup::Error::Conflict`].
-    pub fn check_model(&self, seated: &Model) -> Result<(), setup::Error> {
+    pub fn check_model(&self, seated: &Model) -> setup::Result<()> {
         let Self::Fitted(calibration, _) = self else { return Ok(()) };
         let Model { name: model, sha256: present } = seated;
         match calibration.threshold.iter().find(|fitted| fitted.sha256 != *present) {
@@ -166,7 +165,7 @@ impl Limit {
     ///
     /// # Errors
     /// [`Error::Failed`] when nothing was fitted for the segment's language pair.
-    pub fn for_subtype(&self, segment: &Segment, subtype: &str) -> Result<f64, Error> {
+    pub fn for_subtype(&self, segment: &Segment, subtype: &str) -> Result<f64> {
         match self {
             Self::Probability(probability) => Ok(probability.ln()),
             Self::Fitted(calibration, _) => calibration.for_subtype(segment, subtype).ok_or_else(|| {
@@ -180,7 +179,7 @@ impl Limit {
 ///
 /// # Errors
 /// [`setup::Error::Value`] unless it is from 0 to 1.
-pub fn probability(options: &Options) -> Result<f64, setup::Error> {
+pub fn probability(options: &Options) -> setup::Result<f64> {
     Some(*options.threshold).filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| setup::Error::Value {
         option: "option `threshold`".into(),
         value: options.threshold.text.clone(),
@@ -189,7 +188,6 @@ pub fn probability(options: &Options) -> Result<f64, setup::Error> {
 }
 
 /// The language pair of a segment as in files.
-#[must_use]
 pub fn pair(segment: &Segment) -> String {
     format!("{}-{}", segment.src_lang, segment.tgt_lang)
 }
@@ -204,7 +202,6 @@ pub fn pair(segment: &Segment) -> String {
 /// assert_eq!(percentile(&confidences, 50.0), Some(-2.5));
 /// assert_eq!(percentile(&[], 60.0), None);
 /// ```
-#[must_use]
 pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -52,7 +52,6 @@ pub fn measure(
 impl Confidences {
     /// The threshold for all subtypes, then those of the subtypes that found errors, in order of their paths;
     /// empty without a confidence. `fitted` has the settings that they hold for, and the percentile.
-    #[must_use]
     pub fn thresholds(&self, fitted: &Threshold) -> Vec<Threshold> {
         let mut of_subtypes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for (subtype, confidence) in &self.values {

@@ -10,15 +10,17 @@ use super::{
     reflection::Reflection,
     stages,
 };
-use crate::{Error, Role, llm::Reply, prompt::File};
+use crate::{
+    Result, Role,
+    llm::Reply,
+    prompt::{File, file},
+};
 
-const TIER1_SYSTEM: File =
-    File { name: "himate/discuss_tier1_system.j2", text: include_str!("discuss_tier1_system.j2") };
-const TIER1: File = File { name: "himate/discuss_tier1.j2", text: include_str!("discuss_tier1.j2") };
-const TIER2_SYSTEM: File =
-    File { name: "himate/discuss_tier2_system.j2", text: include_str!("discuss_tier2_system.j2") };
-const TIER2: File = File { name: "himate/discuss_tier2.j2", text: include_str!("discuss_tier2.j2") };
-const REFLECTED: File = File { name: "himate/reflected.j2", text: include_str!("reflected.j2") };
+const TIER1_SYSTEM: File = file!("himate/discuss_tier1_system.j2");
+const TIER1: File = file!("himate/discuss_tier1.j2");
+const TIER2_SYSTEM: File = file!("himate/discuss_tier2_system.j2");
+const TIER2: File = file!("himate/discuss_tier2.j2");
+const REFLECTED: File = file!("himate/reflected.j2");
 
 pub(super) const FILES: &[File] = &[TIER1_SYSTEM, TIER1, TIER2_SYSTEM, TIER2, REFLECTED];
 
@@ -48,7 +50,7 @@ impl HiMate {
         task: &Task,
         found: &Finding,
         reflection: &Reflection,
-    ) -> Result<Option<Finding>, Error> {
+    ) -> Result<Option<Finding>> {
         let mut values = self.values(task.segment, task.subtype);
         values["core"] = json!(task.core);
         values["information"] = json!(self.reflected(task, found, reflection)?);
@@ -79,9 +81,9 @@ impl HiMate {
         values: &mut Value,
         history: &mut Vec<Line>,
         evaluated: Opinion,
-    ) -> Result<Opinion, Error> {
+    ) -> Result<Opinion> {
         values["history"] = json!(history);
-        let form = self.form(|| answer::opinion_form(&self.prompts))?;
+        let form = self.json_form(answer::TIER1, Value::Null)?;
         let chat = self.two_turns(TIER1_SYSTEM, TIER1, values)?;
         let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         let (text, opinion) = task.ask(Role::Tier1, stages::DISCUSS, &question, |reply: &Reply| {
@@ -93,9 +95,9 @@ impl HiMate {
     }
 
     /// True if the tier-2 agent agrees; its statement is added to the history.
-    fn hear_tier_2(&self, task: &Task, values: &mut Value, history: &mut Vec<Line>) -> Result<bool, Error> {
+    fn hear_tier_2(&self, task: &Task, values: &mut Value, history: &mut Vec<Line>) -> Result<bool> {
         values["history"] = json!(history);
-        let form = self.form(|| answer::consent_form(&self.prompts))?;
+        let form = self.json_form(answer::TIER2, Value::Null)?;
         let chat = self.two_turns(TIER2_SYSTEM, TIER2, values)?;
         let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         let (text, agrees) = task.ask(Role::Tier2, stages::DISCUSS, &question, |reply: &Reply| {
@@ -106,7 +108,7 @@ impl HiMate {
     }
 
     /// The error after self-reflection: `I_SR` of Equation 3.
-    fn reflected(&self, task: &Task, found: &Finding, reflection: &Reflection) -> Result<String, Error> {
+    fn reflected(&self, task: &Task, found: &Finding, reflection: &Reflection) -> Result<String> {
         let values = json!({
             "information": self.information(task.subtype, found)?,
             "correction": reflection.correction,
@@ -116,7 +118,7 @@ impl HiMate {
     }
 
     /// Fills in the prompts of this stage once; `values` are those of a task.
-    pub(super) fn try_discussion(&self, values: &mut Value) -> Result<(), Error> {
+    pub(super) fn try_discussion(&self, values: &mut Value) -> Result<()> {
         values["comparison"] = json!("");
         self.prompts.render(REFLECTED, &*values)?;
         values["history"] = json!([Line { speaker: "Expert", text: "a".into() }]);

@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 
 use super::{HiMate, Task, answer, answer::Finding, capitalised, hierarchy::Subtype, stages, to_error};
 use crate::{
-    Error, Panel, Retry, Role, confidence,
+    Panel, Result, Retry, Role, confidence,
     llm::{Chat, Reply},
     mqm::{ErrorSpan, typology},
     pair::Pair,
-    prompt::File,
+    prompt::{File, file},
     segment::Segment,
     shots::{Shot, ShotError},
 };
 
-const SYSTEM: File = File { name: "himate/evaluate_system.j2", text: include_str!("evaluate_system.j2") };
-const QUESTION: File = File { name: "himate/evaluate.j2", text: include_str!("evaluate.j2") };
-const ANSWER: File = File { name: "himate/evaluation.j2", text: include_str!("evaluation.j2") };
-const LOCATE: File = File { name: "himate/locate.j2", text: include_str!("locate.j2") };
-const SINGLE_SYSTEM: File = File { name: "himate/single_system.j2", text: include_str!("single_system.j2") };
-const SINGLE: File = File { name: "himate/single.j2", text: include_str!("single.j2") };
+const SYSTEM: File = file!("himate/evaluate_system.j2");
+const QUESTION: File = file!("himate/evaluate.j2");
+const ANSWER: File = file!("himate/evaluation.j2");
+const LOCATE: File = file!("himate/locate.j2");
+const SINGLE_SYSTEM: File = file!("himate/single_system.j2");
+const SINGLE: File = file!("himate/single.j2");
 
 pub(super) const FILES: &[File] = &[SYSTEM, QUESTION, ANSWER, LOCATE, SINGLE_SYSTEM, SINGLE];
 
@@ -30,9 +30,9 @@ const SINGLE_BUDGET: usize = 1536;
 
 impl HiMate {
     /// Stage 1, subtype evaluation (Equation 1, Table 9 left).
-    pub(super) fn evaluate(&self, task: &Task) -> Result<Option<Finding>, Error> {
+    pub(super) fn evaluate(&self, task: &Task) -> Result<Option<Finding>> {
         let chat = self.chat(task.segment, task.subtype)?;
-        let form = self.form(|| answer::evaluation_form(&self.prompts))?;
+        let form = self.json_form(answer::EVALUATE, Value::Null)?;
         let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(BUDGET));
         task.ask(Role::Tier2, stages::EVALUATE, &question, |reply| {
             let found = answer::read_evaluation(&reply.text, task.marked(), self.preset)?;
@@ -42,7 +42,7 @@ impl HiMate {
 
     /// The error with the words that it affects. `strict` asks for them where the explanation quotes none; in
     /// `paper` such an error has no span.
-    pub(super) fn locate(&self, task: &Task, found: Finding) -> Result<Finding, Error> {
+    pub(super) fn locate(&self, task: &Task, found: Finding) -> Result<Finding> {
         if !found.span.is_empty() || task.marked().is_empty() || !self.is_strict() {
             return Ok(found);
         }
@@ -57,7 +57,7 @@ impl HiMate {
     }
 
     /// The single agent of Table 2.
-    pub(super) fn evaluate_alone(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
+    pub(super) fn evaluate_alone(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>> {
         let (in_source, in_target): (Vec<_>, Vec<_>) =
             self.subtypes().map(|(_, subtype)| subtype).partition(|subtype| subtype.is_omission);
         let paths = |subtypes: Vec<&'_ Subtype>| subtypes.iter().map(|s| s.path.clone()).collect::<Vec<_>>();
@@ -79,7 +79,7 @@ impl HiMate {
     }
 
     /// The question of a subtype evaluation; up to the segment it is the same for all segments of a pair.
-    fn chat(&self, segment: &Segment, subtype: &Subtype) -> Result<Chat, Error> {
+    fn chat(&self, segment: &Segment, subtype: &Subtype) -> Result<Chat> {
         let values = self.values(segment, subtype);
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, &values)?);
         for (shot, error) in self.shots_of(segment, subtype) {
@@ -116,7 +116,7 @@ impl HiMate {
     }
 
     /// Fills in the prompts of this stage once; `values` are those of a task.
-    pub(super) fn try_evaluation(&self, values: &Value) -> Result<(), Error> {
+    pub(super) fn try_evaluation(&self, values: &Value) -> Result<()> {
         self.two_turns(SYSTEM, QUESTION, values)?;
         let mut found = values.clone();
         found["information"] = json!("");

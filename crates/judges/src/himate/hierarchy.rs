@@ -5,12 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     mqm::{Side, typology},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     setup,
 };
 
-pub(super) const HIERARCHY: File =
-    File { name: "himate/hierarchy.json", text: include_str!("hierarchy.json") };
+pub(super) const HIERARCHY: File = file!("himate/hierarchy.json");
 
 /// A core error type: the domain of one tier-1 agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,7 +36,7 @@ pub(super) struct Subtype {
 ///
 /// # Errors
 /// [`setup::Error::Prompt`] when it is no hierarchy, or has a subtype that the typology lacks.
-pub(super) fn load(prompts: &Prompts) -> Result<Vec<Core>, setup::Error> {
+pub(super) fn load(prompts: &Prompts) -> setup::Result<Vec<Core>> {
     let unfit = |reason: String| setup::Error::Prompt { file: HIERARCHY.name.into(), reason };
     let text = prompts.render(HIERARCHY, ()).map_err(setup::Error::from_prompt)?;
     let mut hierarchy: Vec<Core> = serde_json::from_str(&text).map_err(|e| unfit(e.to_string()))?;

@@ -20,7 +20,6 @@ const MARKS: [(char, &[char]); 8] = [
 
 /// The shortest phrase that an explanation quotes and that stands in the text in whole words; of equally
 /// short ones the first. A sign that closes the quotation (`"know,"`) may be the explanation's own.
-#[must_use]
 pub fn shortest<'t>(explanation: &str, text: &'t str) -> Option<&'t str> {
     let phrases = quoted(explanation).into_iter();
     let found = phrases.filter_map(|phrase| {

@@ -9,18 +9,16 @@ use super::{
     stages,
 };
 use crate::{
-    Error, Role,
+    Error, Result, Role,
     llm::{Chat, Reply, ResponseFormat, Scored},
     pairwise::{self, Order},
-    prompt::File,
+    prompt::{File, file},
 };
 
-const CORRECT_SYSTEM: File =
-    File { name: "himate/correct_system.j2", text: include_str!("correct_system.j2") };
-const CORRECT: File = File { name: "himate/correct.j2", text: include_str!("correct.j2") };
-const COMPARE_SYSTEM: File =
-    File { name: "himate/compare_system.j2", text: include_str!("compare_system.j2") };
-const COMPARE: File = File { name: "himate/compare.j2", text: include_str!("compare.j2") };
+const CORRECT_SYSTEM: File = file!("himate/correct_system.j2");
+const CORRECT: File = file!("himate/correct.j2");
+const COMPARE_SYSTEM: File = file!("himate/compare_system.j2");
+const COMPARE: File = file!("himate/compare.j2");
 
 pub(super) const FILES: &[File] = &[CORRECT_SYSTEM, CORRECT, COMPARE_SYSTEM, COMPARE];
 
@@ -47,7 +45,7 @@ pub(super) struct Compared {
 impl HiMate {
     /// Stage 2, self-reflection: correction and comparison (Equations 2 and 3, Table 9 middle and right).
     /// `None` when the correction leaves the translation unchanged: then there is nothing to compare.
-    pub(super) fn reflect(&self, task: &Task, found: &Finding) -> Result<Option<Reflection>, Error> {
+    pub(super) fn reflect(&self, task: &Task, found: &Finding) -> Result<Option<Reflection>> {
         let mut values = self.values(task.segment, task.subtype);
         values["information"] = json!(self.information(task.subtype, found)?);
         let correction = self.correct(task, &values)?;
@@ -60,11 +58,11 @@ impl HiMate {
         Ok(Some(Reflection { correction, compared }))
     }
 
-    fn correct(&self, task: &Task, values: &Value) -> Result<String, Error> {
+    fn correct(&self, task: &Task, values: &Value) -> Result<String> {
         let chat = self.two_turns(CORRECT_SYSTEM, CORRECT, values)?;
         let hypothesis = &task.segment.hypothesis;
         let n_chars = hypothesis.chars().count().max(task.segment.source.chars().count());
-        let form = self.form(|| answer::correction_form(&self.prompts, 2 * n_chars + 100))?;
+        let form = self.json_form(answer::CORRECT, json!({ "max_chars": 2 * n_chars + 100 }))?;
         let question =
             task.panel.question(&chat, &form, self.max_tokens.unwrap_or(CORRECT_BUDGET.max(n_chars)));
         task.ask(Role::Tier2, stages::CORRECT, &question, |reply| {
@@ -73,7 +71,7 @@ impl HiMate {
     }
 
     /// The comparison as the authors ask it: one question, answered with a letter.
-    fn compare(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
+    fn compare(&self, task: &Task, values: &Value) -> Result<Compared> {
         let chat = self.comparison_chat(values.clone(), Order::AsGiven)?;
         let form = self.form(|| Ok(ResponseFormat::Choice(LETTERS.map(String::from).to_vec())))?;
         let question = task.panel.question(&chat, &form, self.max_tokens.unwrap_or(COMPARE_BUDGET));
@@ -91,7 +89,7 @@ impl HiMate {
 
     /// The comparison scored: the share that the model gives the letter of each answer, taken in both orders
     /// of showing them. The mean of both is free of a preference for a place or a letter.
-    fn weigh(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
+    fn weigh(&self, task: &Task, values: &Value) -> Result<Compared> {
         let in_orders = pairwise::both_orders(|order| {
             let stage = if order == Order::AsGiven { stages::COMPARE } else { stages::COMPARE_SWAPPED };
             let step = stage.about(task.subtype.path.as_str());
@@ -114,7 +112,7 @@ impl HiMate {
         Compared { is_confirmed, confidence, probability: logprob.exp().min(1.0) }
     }
 
-    fn comparison_chat(&self, mut values: Value, order: Order) -> Result<Chat, Error> {
+    fn comparison_chat(&self, mut values: Value, order: Order) -> Result<Chat> {
         let (first, second) = order.put(&self.comparison.corrected, &self.comparison.same);
         values["first"] = json!(first);
         values["second"] = json!(second);
@@ -122,7 +120,7 @@ impl HiMate {
     }
 
     /// Fills in the prompts of this stage once.
-    pub(super) fn try_reflection(&self, values: &mut Value) -> Result<(), Error> {
+    pub(super) fn try_reflection(&self, values: &mut Value) -> Result<()> {
         values["information"] = json!("");
         values["correction"] = json!("");
         self.two_turns(CORRECT_SYSTEM, CORRECT, values)?;

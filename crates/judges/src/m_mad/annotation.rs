@@ -1,22 +1,20 @@
 //! Data passed between M-MAD's agents: annotations, their dimensions, and their JSON form with its reader. No
 //! model is called here.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    Error, Preset,
+    Preset, Result,
     llm::ResponseFormat,
     mqm::{ErrorSpan, Severity, Side, typology},
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     reading,
     segment::Segment,
     shots::Shot,
 };
 
-const FORM: File = File { name: "m_mad/form.j2", text: include_str!("form.j2") };
+const FORM: File = file!("m_mad/form.j2");
 
 /// The files that every set of M-MAD's prompts has.
 pub(super) const FILES: &[File] = &[FORM];
@@ -116,13 +114,11 @@ struct Answer {
 }
 
 impl Annotation {
-    #[must_use]
     pub fn is_non_translation(&self) -> bool {
         typology::normalise(&self.category) == NON_TRANSLATION
     }
 
     /// An error that another method found, in M-MAD's two severities.
-    #[must_use]
     pub fn new(error: &ErrorSpan) -> Self {
         let is_non_translation = error.category == NON_TRANSLATION;
         let severity = match error.severity {
@@ -144,7 +140,6 @@ impl Annotation {
     }
 
     /// The error for a verdict; a non-translation spans the whole translation.
-    #[must_use]
     pub fn to_error(&self, segment: &Segment) -> ErrorSpan {
         let severity = match self.severity {
             Level::Major => Severity::Major,
@@ -197,31 +192,28 @@ pub(super) fn shot_annotations(shot: &Shot, dimension: &Dimension, preset: Prese
 /// The form that `strict` enforces; `thoughts` names a text that comes before the annotations.
 ///
 /// # Errors
-/// [`Error::Failed`] when a replaced form is not JSON.
+/// [`crate::Error::Failed`] when a replaced form is not JSON.
 pub(super) fn form(
     prompts: &Prompts,
     dimension: &Dimension,
     thoughts: Option<&str>,
     segment: &Segment,
-) -> Result<ResponseFormat, Error> {
+) -> Result<ResponseFormat> {
     let values = json!({
         "thoughts": thoughts,
         "types": dimension.listed(),
         "omission": dimension.has_omission,
         "max_annotations": MAX_ANNOTATIONS,
     });
-    let schema = serde_json::from_str(&prompts.render(FORM, values)?)
-        .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", FORM.name)))?;
-    let texts = [("source", &segment.source), ("target", &segment.hypothesis)];
-    let texts: BTreeMap<_, _> = texts.map(|(name, text)| (name.to_owned(), text.clone())).into();
-    Ok(ResponseFormat::Json { schema, texts })
+    let texts = [("source", &*segment.source), ("target", &*segment.hypothesis)];
+    Ok(ResponseFormat::about(prompts.json(FORM, values)?, texts))
 }
 
 /// Reads an answer: all of it in `strict`, else its last object with annotations.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read(text: &str, preset: Preset) -> Result<Vec<Annotation>, Error> {
+/// [`crate::Error::Refused`] or [`crate::Error::Unparsable`].
+pub(super) fn read(text: &str, preset: Preset) -> Result<Vec<Annotation>> {
     if preset != Preset::Strict {
         let answer = last_object(text).ok_or_else(|| reading::unusable(text, "no annotations"))?;
         return Ok(answer.annotations);
@@ -240,7 +232,6 @@ fn last_object(text: &str) -> Option<Answer> {
 }
 
 /// The answer of a shot with all its annotations.
-#[must_use]
 pub fn answer_of(shot: &Shot) -> String {
     written(&shot_annotations(shot, &COUPLED, Preset::Paper), Preset::Paper)
 }
@@ -275,7 +266,7 @@ mod tests {
         let bare =
             r#"{"annotations": [{"error_span": "", "category": "style/awkward", "severity": "minor"}]}"#;
         check(bare, [None, Some(1)]);
-        assert!(matches!(read("I'm sorry, I cannot do that.", Preset::Paper), Err(Error::Refused(_))));
+        assert!(matches!(read("I'm sorry, I cannot do that.", Preset::Paper), Err(crate::Error::Refused(_))));
     }
 
     #[test]

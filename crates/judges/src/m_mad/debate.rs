@@ -9,22 +9,22 @@ use super::{
     annotation::{self, Annotation, Dimension, written},
 };
 use crate::{
-    Error, Panel, Role, Stage, Step,
+    Panel, Result, Role, Stage, Step,
     llm::{Chat, ResponseFormat},
-    prompt::File,
+    prompt::{File, file},
     reading,
     segment::Segment,
 };
 
-const SYSTEM: File = File { name: "m_mad/debate_system.j2", text: include_str!("debate_system.j2") };
-const SEGMENT: File = File { name: "m_mad/segment.j2", text: include_str!("segment.j2") };
-const OPENING: File = File { name: "m_mad/opening.j2", text: include_str!("opening.j2") };
-const DEBATE: File = File { name: "m_mad/debate.j2", text: include_str!("debate.j2") };
-const CONSENSUS: File = File { name: "m_mad/consensus.j2", text: include_str!("consensus.j2") };
-const TRANSCRIPT: File = File { name: "m_mad/transcript.j2", text: include_str!("transcript.j2") };
-const REVIEW: File = File { name: "m_mad/review.j2", text: include_str!("review.j2") };
-const DECIDE: File = File { name: "m_mad/decide.j2", text: include_str!("decide.j2") };
-const REMARKS: File = File { name: "m_mad/remarks.json", text: include_str!("remarks.json") };
+const SYSTEM: File = file!("m_mad/debate_system.j2");
+const SEGMENT: File = file!("m_mad/segment.j2");
+const OPENING: File = file!("m_mad/opening.j2");
+const DEBATE: File = file!("m_mad/debate.j2");
+const CONSENSUS: File = file!("m_mad/consensus.j2");
+const TRANSCRIPT: File = file!("m_mad/transcript.j2");
+const REVIEW: File = file!("m_mad/review.j2");
+const DECIDE: File = file!("m_mad/decide.j2");
+const REMARKS: File = file!("m_mad/remarks.json");
 
 /// The question of this stage.
 pub const DEBATE_STAGE: Stage = Stage::new("debate");
@@ -170,7 +170,7 @@ impl<'a> Debate<'a> {
     ///
     /// # Errors
     /// An answer that cannot be used, or none.
-    pub fn hold(&self) -> Result<Vec<Annotation>, Error> {
+    pub fn hold(&self) -> Result<Vec<Annotation>> {
         let Some(opposition) = self.opposition()? else { return Ok(self.stand.to_vec()) };
         match self.rules.strategy {
             Strategy::Consensus => self.seek_consensus(opposition),
@@ -181,7 +181,7 @@ impl<'a> Debate<'a> {
 
     /// The opening of side B, which is written by a template and not by a model (Figure 9): about severity,
     /// every major error made minor; about everything, no errors. `None` when it would equal side A's.
-    fn opposition(&self) -> Result<Option<String>, Error> {
+    fn opposition(&self) -> Result<Option<String>> {
         if self.stand.is_empty() {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl<'a> Debate<'a> {
     }
 
     /// Figures 8 and 9. Once the sides agree, side A's last statement is the viewpoint.
-    fn seek_consensus(&self, opposition: String) -> Result<Vec<Annotation>, Error> {
+    fn seek_consensus(&self, opposition: String) -> Result<Vec<Annotation>> {
         let (mut a, mut b) =
             (self.side(Role::DebaterA, self.written(self.stand))?, self.side(Role::DebaterB, opposition)?);
         let mut last = Vec::new();
@@ -220,7 +220,7 @@ impl<'a> Debate<'a> {
     }
 
     /// All rounds, with a reviewer's questions between them where there is one; then a judge decides.
-    fn deliberate(&self, opposition: String) -> Result<Vec<Annotation>, Error> {
+    fn deliberate(&self, opposition: String) -> Result<Vec<Annotation>> {
         let (mut a, mut b) =
             (self.side(Role::DebaterA, self.written(self.stand))?, self.side(Role::DebaterB, opposition)?);
         let mut lines = Vec::new();
@@ -239,7 +239,7 @@ impl<'a> Debate<'a> {
     }
 
     /// Side A alone answers a reviewer, who concludes; then a judge decides.
-    fn consult(&self) -> Result<Vec<Annotation>, Error> {
+    fn consult(&self) -> Result<Vec<Annotation>> {
         let mut a = self.side(Role::DebaterA, self.written(self.stand))?;
         let mut lines = Vec::new();
         for round in 1..=self.rules.rounds {
@@ -254,25 +254,20 @@ impl<'a> Debate<'a> {
     }
 
     /// One round: A's statement, then B's, whose prompt contains it.
-    fn round(
-        &self,
-        a: &mut Side,
-        b: &mut Side,
-        questions: Option<&str>,
-    ) -> Result<(Statement, Statement), Error> {
+    fn round(&self, a: &mut Side, b: &mut Side, questions: Option<&str>) -> Result<(Statement, Statement)> {
         let from_a = self.speak(a, b.said(), questions)?;
         let from_b = self.speak(b, &from_a.text, questions)?;
         Ok((from_a, from_b))
     }
 
-    fn side(&self, role: Role, opening: String) -> Result<Side, Error> {
+    fn side(&self, role: Role, opening: String) -> Result<Side> {
         let prompts = &self.judge.prompts;
         let system = prompts.render(SYSTEM, json!({ "dimension": self.dimension.name }))?;
         let segment = prompts.render(SEGMENT, Pair::of(self.segment))?;
         Ok(Side { role, chat: Chat::new().system(system).user(segment).assistant(opening) })
     }
 
-    fn speak(&self, side: &mut Side, heard: &str, questions: Option<&str>) -> Result<Statement, Error> {
+    fn speak(&self, side: &mut Side, heard: &str, questions: Option<&str>) -> Result<Statement> {
         let values = json!({
             "strategy": self.rules.strategy,
             "topic": self.rules.topic,
@@ -291,7 +286,7 @@ impl<'a> Debate<'a> {
     }
 
     /// The consensus checker (Figure 9).
-    fn agree(&self, first: &[Annotation], second: &[Annotation]) -> Result<bool, Error> {
+    fn agree(&self, first: &[Annotation], second: &[Annotation]) -> Result<bool> {
         let values = json!({ "first": self.written(first), "second": self.written(second) });
         let chat = Chat::new().user(self.judge.prompts.render(CONSENSUS, values)?);
         let (form, budget) = if self.judge.is_strict() {
@@ -304,7 +299,7 @@ impl<'a> Debate<'a> {
         })
     }
 
-    fn review(&self, lines: &[Line], concluding: bool) -> Result<String, Error> {
+    fn review(&self, lines: &[Line], concluding: bool) -> Result<String> {
         let values = json!({
             "transcript": self.transcript(lines)?,
             "concluding": concluding,
@@ -316,14 +311,13 @@ impl<'a> Debate<'a> {
                 Ok(text.to_owned())
             });
         }
-        let schema = serde_json::from_str(&self.judge.prompts.render(REMARKS, ())?)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", REMARKS.name)))?;
-        self.ask(Role::Reviewer, REVIEW_BUDGET, &chat, &ResponseFormat::json(schema), |text| {
+        let form = ResponseFormat::json(self.judge.prompts.json(REMARKS, ())?);
+        self.ask(Role::Reviewer, REVIEW_BUDGET, &chat, &form, |text| {
             reading::json(text).map(|Remarks { remarks }| remarks)
         })
     }
 
-    fn decide(&self, lines: &[Line]) -> Result<Vec<Annotation>, Error> {
+    fn decide(&self, lines: &[Line]) -> Result<Vec<Annotation>> {
         let values = json!({
             "transcript": self.transcript(lines)?,
             "dimension": self.dimension.name,
@@ -337,29 +331,17 @@ impl<'a> Debate<'a> {
         })
     }
 
-    fn transcript(&self, lines: &[Line]) -> Result<String, Error> {
-        #[derive(Serialize)]
-        struct Values<'a> {
-            #[serde(flatten)]
-            pair: Pair<'a>,
-            dimension: &'a str,
-            annotations: String,
-            strategy: Strategy,
-            topic: Topic,
-            lines: &'a [Line],
-        }
-        let values = Values {
-            pair: Pair::of(self.segment),
-            dimension: self.dimension.name,
-            annotations: self.written(self.stand),
-            strategy: self.rules.strategy,
-            topic: self.rules.topic,
-            lines,
-        };
+    fn transcript(&self, lines: &[Line]) -> Result<String> {
+        let mut values = json!(Pair::of(self.segment));
+        values["dimension"] = json!(self.dimension.name);
+        values["annotations"] = json!(self.written(self.stand));
+        values["strategy"] = json!(self.rules.strategy);
+        values["topic"] = json!(self.rules.topic);
+        values["lines"] = json!(lines);
         self.judge.prompts.render(TRANSCRIPT, values)
     }
 
-    fn form(&self, thoughts: &str) -> Result<ResponseFormat, Error> {
+    fn form(&self, thoughts: &str) -> Result<ResponseFormat> {
         self.judge.form(self.dimension, Some(thoughts), self.segment)
     }
 
@@ -373,8 +355,8 @@ impl<'a> Debate<'a> {
         budget: usize,
         chat: &Chat,
         form: &ResponseFormat,
-        read: impl Fn(&str) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&str) -> Result<T>,
+    ) -> Result<T> {
         let question = Question { role, step: self.step.clone(), budget };
         self.judge.ask(self.panel, &question, chat, form, |reply| read(&reply.text))
     }

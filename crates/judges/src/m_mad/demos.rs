@@ -24,7 +24,7 @@ pub struct Demo {
 ///
 /// # Errors
 /// A text that lacks the lists of an agent.
-pub fn read(file: &SourceFile) -> Result<[Vec<Demo>; 4], setup::Error> {
+pub fn read(file: &SourceFile) -> setup::Result<[Vec<Demo>; 4]> {
     let template = file.text("user_template =")?;
     let (closing, closing_answers) = pairs(file, "nontran")?;
     let mut agents = each(AGENTS, |agent| {
@@ -39,7 +39,7 @@ pub fn read(file: &SourceFile) -> Result<[Vec<Demo>; 4], setup::Error> {
 }
 
 /// An agent's segments and answers.
-fn pairs(file: &SourceFile, agent: &str) -> Result<(Vec<Value>, Vec<String>), setup::Error> {
+fn pairs(file: &SourceFile, agent: &str) -> setup::Result<(Vec<Value>, Vec<String>)> {
     let users = format!("{agent}_user_shot =");
     let Value::Array(parts) = file.value(&users)? else {
         return Err(file.fault(&format!("`{users}` is not a list")));
@@ -55,7 +55,7 @@ fn pairs(file: &SourceFile, agent: &str) -> Result<(Vec<Value>, Vec<String>), se
     Ok((parts, answers))
 }
 
-fn demo(file: &SourceFile, template: &str, parts: &Value, answer: &str) -> Result<Demo, setup::Error> {
+fn demo(file: &SourceFile, template: &str, parts: &Value, answer: &str) -> setup::Result<Demo> {
     let part = |name: &str| {
         let text = parts.get(name).and_then(Value::as_str);
         text.ok_or_else(|| file.fault(&format!("a shot has no `{name}`")))
@@ -75,7 +75,7 @@ fn demo(file: &SourceFile, template: &str, parts: &Value, answer: &str) -> Resul
 }
 
 /// The annotations of a shot's answer, with the field names of shots.
-fn errors(file: &SourceFile, answer: &str) -> Result<Vec<Value>, setup::Error> {
+fn errors(file: &SourceFile, answer: &str) -> setup::Result<Vec<Value>> {
     let unread = |e: &dyn std::fmt::Display| file.fault(&format!("the answer of a shot: {e}"));
     let answer: Value = serde_json::from_str(answer).map_err(|e| unread(&e))?;
     let marked = answer["annotations"].as_array().ok_or_else(|| unread(&"it has no annotations"))?;
@@ -93,8 +93,8 @@ fn errors(file: &SourceFile, answer: &str) -> Result<Vec<Value>, setup::Error> {
 /// Never: there is a value for each name.
 pub fn each<'n, T, const N: usize>(
     names: [&'n str; N],
-    read: impl Fn(&'n str) -> Result<T, setup::Error>,
-) -> Result<[T; N], setup::Error> {
+    read: impl Fn(&'n str) -> setup::Result<T>,
+) -> setup::Result<[T; N]> {
     let values = names.into_iter().map(read).collect::<Result<Vec<T>, _>>()?;
     Ok(values.try_into().unwrap_or_else(|_| unreachable!("one value for each name")))
 }

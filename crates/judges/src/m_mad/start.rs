@@ -7,12 +7,12 @@ use super::{
     demos,
 };
 use crate::{
-    Error, Panel,
+    Panel, Result,
     declaration::SingleQuestion,
     gemba_mqm,
     literals::SourceFile,
     pair::Texts,
-    prompt::{File, Prompts},
+    prompt::{File, Prompts, file},
     segment::Segment,
     setup::{self, Preset, Settings},
     shots::{self, Shot},
@@ -20,25 +20,21 @@ use crate::{
 
 /// The shots by dimension, in the order of [`DIMENSIONS`].
 const SHOTS_ZH_EN: [File; 4] = [
-    File { name: "m_mad/shots.zh-en.accuracy.jsonl", text: include_str!("shots.zh-en.accuracy.jsonl") },
-    File { name: "m_mad/shots.zh-en.fluency.jsonl", text: include_str!("shots.zh-en.fluency.jsonl") },
-    File { name: "m_mad/shots.zh-en.terminology.jsonl", text: include_str!("shots.zh-en.terminology.jsonl") },
-    File { name: "m_mad/shots.zh-en.style.jsonl", text: include_str!("shots.zh-en.style.jsonl") },
+    file!("m_mad/shots.zh-en.accuracy.jsonl"),
+    file!("m_mad/shots.zh-en.fluency.jsonl"),
+    file!("m_mad/shots.zh-en.terminology.jsonl"),
+    file!("m_mad/shots.zh-en.style.jsonl"),
 ];
 const SHOTS_EN_DE: [File; 4] = [
-    File { name: "m_mad/shots.en-de.accuracy.jsonl", text: include_str!("shots.en-de.accuracy.jsonl") },
-    File { name: "m_mad/shots.en-de.fluency.jsonl", text: include_str!("shots.en-de.fluency.jsonl") },
-    File { name: "m_mad/shots.en-de.terminology.jsonl", text: include_str!("shots.en-de.terminology.jsonl") },
-    File { name: "m_mad/shots.en-de.style.jsonl", text: include_str!("shots.en-de.style.jsonl") },
+    file!("m_mad/shots.en-de.accuracy.jsonl"),
+    file!("m_mad/shots.en-de.fluency.jsonl"),
+    file!("m_mad/shots.en-de.terminology.jsonl"),
+    file!("m_mad/shots.en-de.style.jsonl"),
 ];
 
 /// Figures 14 and 17 as printed: their annotations stand in the wrong shots.
-const PRINTED_ZH_EN_STYLE: File =
-    File { name: "m_mad/printed.zh-en.style.jsonl", text: include_str!("printed.zh-en.style.jsonl") };
-const PRINTED_EN_DE_TERMINOLOGY: File = File {
-    name: "m_mad/printed.en-de.terminology.jsonl",
-    text: include_str!("printed.en-de.terminology.jsonl"),
-};
+const PRINTED_ZH_EN_STYLE: File = file!("m_mad/printed.zh-en.style.jsonl");
+const PRINTED_EN_DE_TERMINOLOGY: File = file!("m_mad/printed.en-de.terminology.jsonl");
 
 /// The annotators of Stage 1.
 pub(super) enum Start {
@@ -62,7 +58,7 @@ impl Start {
     ///
     /// # Errors
     /// Shots that cannot be read, and the errors of [`gemba_mqm::question`].
-    pub fn new(prompts: &Prompts, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(prompts: &Prompts, settings: &Settings, options: &Options) -> setup::Result<Self> {
         if *options.start == First::Gemba {
             return Ok(Self::Gemba(Box::new(gemba(settings)?)));
         }
@@ -88,7 +84,7 @@ impl Start {
 }
 
 /// The shots of one dimension: those of a file, or their part of the authors' Python file.
-fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Result<Vec<Shot>, setup::Error> {
+fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> setup::Result<Vec<Shot>> {
     match settings.shots.as_ref().filter(|path| path.extension().is_some_and(|e| e == "py")) {
         Some(path) => {
             let text = prompts.render(*file, ()).map_err(setup::Error::from_prompt)?;
@@ -122,13 +118,13 @@ pub(super) fn from_gemba(
     gemba: &SingleQuestion,
     panel: &Panel,
     segment: &Segment,
-) -> Result<Vec<Annotation>, Error> {
+) -> Result<Vec<Annotation>> {
     let verdict = gemba.judge_unit(panel, &Texts::of(segment))?;
     Ok(verdict.errors.iter().map(Annotation::new).collect())
 }
 
 /// GEMBA-MQM with the user's prompts where there are some for it; it only annotates, so it has no weights.
-fn gemba(settings: &Settings) -> Result<SingleQuestion, setup::Error> {
+fn gemba(settings: &Settings) -> setup::Result<SingleQuestion> {
     let prompts = settings.prompts.clone().filter(|dir| dir.join("gemba_mqm").exists());
     let settings = Settings { prompts, weights: None, ..settings.clone() };
     let options = gemba_mqm::Options::read(&gemba_mqm::METHOD.parse_options("")?);
@@ -136,7 +132,7 @@ fn gemba(settings: &Settings) -> Result<SingleQuestion, setup::Error> {
 }
 
 /// The files of shots that Stage 1 needs; a user's file replaces each.
-pub(super) fn shots_files(settings: &Settings, options: &Options) -> Result<Vec<File>, setup::Error> {
+pub(super) fn shots_files(settings: &Settings, options: &Options) -> setup::Result<Vec<File>> {
     if *options.shots == Shots::HeEn && settings.shots.is_none() {
         let reason = "the shots `he-en` are published without a licence and so are not part of tribunal; hint: \
                       git clone https://github.com/SU-JIAYUAN/M-MAD and add \

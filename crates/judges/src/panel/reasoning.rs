@@ -27,7 +27,7 @@ impl Panel {
         chat: &Chat,
         effort: Effort,
         sampling: Sampling,
-    ) -> Result<Reply, llm::Error> {
+    ) -> llm::Result<Reply> {
         let (thought, effort) = (Some(Reasoning::Open), Some(effort));
         // The prefill belongs to the answer.
         let chat = Chat { thought, effort, prefill: String::new(), ..chat.clone() };
@@ -44,7 +44,7 @@ impl Panel {
         step: impl Into<Step>,
         chat: &Chat,
         thought: Thought,
-    ) -> Result<Chat, llm::Error> {
+    ) -> llm::Result<Chat> {
         let sampling = Sampling { max_tokens: thought.max_tokens, ..thought.sampling(&self.sampling) };
         let attempt = Attempt { role, step: step.into(), number: 0 };
         let reply = self.reason(attempt, chat, Effort::default(), sampling)?;
@@ -62,7 +62,7 @@ impl Panel {
         attempt: &Attempt,
         chat: &'c Chat,
         sampling: &Sampling,
-    ) -> Result<Cow<'c, Chat>, llm::Error> {
+    ) -> llm::Result<Cow<'c, Chat>> {
         let Some(ReasoningOptions { effort, max_tokens }) = self.reasoning else {
             return Ok(Cow::Borrowed(chat));
         };
@@ -90,7 +90,7 @@ impl Panel {
         &self,
         attempt: &Attempt,
         chat: &'c Chat,
-    ) -> Result<Cow<'c, Chat>, llm::Error> {
+    ) -> llm::Result<Cow<'c, Chat>> {
         let earlier = self.reasoning.and_then(|_| {
             let calls = self.record.lock();
             let is_it = |thought: &&Chat| thought.prompt == chat.prompt && chat.thought.is_none();
@@ -119,14 +119,12 @@ pub struct Thought {
 
 impl Thought {
     /// A sampling at its temperature and nucleus.
-    #[must_use]
     pub fn sampling(self, sampling: &Sampling) -> Sampling {
         Sampling { temperature: self.temperature, top_p: self.top_p, ..sampling.clone() }
     }
 }
 
 /// A chat whose reply is the answer after this reasoning.
-#[must_use]
 pub fn answering(chat: &Chat, effort: Effort, reasoning: &str) -> Chat {
     let thought = Some(Reasoning::Closed(reasoning.trim().to_owned()));
     Chat { thought, effort: Some(effort), ..chat.clone() }

@@ -6,12 +6,12 @@ use std::{sync::Arc, time::Instant};
 use super::{Call, Panel, Wanted};
 use crate::{
     Judge, Role, Step,
-    llm::{Chat, Counter, Error, Finish, Llm, Reasoning, Reply, ResponseFormat, Sampling, Scored},
+    llm::{Chat, Counter, Error, Finish, Llm, Reasoning, Reply, ResponseFormat, Result, Sampling, Scored},
     segment::Segment,
 };
 
 /// The shortest answer of a form, where one is known.
-type Shortest = dyn Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync;
+type Shortest = dyn Fn(&ResponseFormat) -> Result<Option<String>> + Send + Sync;
 
 /// A model that gives each form its shortest answer, and otherwise none.
 pub struct Rehearsal {
@@ -41,7 +41,6 @@ pub struct RehearsedQuestion {
 /// method with one question a unit, and the fewest calls of a pipeline of agents. Where a form has no known
 /// shortest answer, free text above all, questions that depend on the answer are left out. Shortest answers
 /// are sought until `end`. No model is run.
-#[must_use]
 pub fn rehearse(
     judge: &Judge,
     panel: &Panel,
@@ -53,7 +52,6 @@ pub fn rehearse(
 
 /// The questions that judging a group asks in every case: those that do not depend on an answer. Shortest
 /// answers are sought until `end`. No model is run.
-#[must_use]
 pub fn rehearse_unanswered(
     judge: &Judge,
     panel: &Panel,
@@ -104,9 +102,8 @@ fn is_over(end: Option<Instant>) -> bool {
 
 impl Rehearsal {
     /// A stand-in with a function for the shortest answers of forms.
-    #[must_use]
     pub fn with(
-        shortest: impl Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync + 'static,
+        shortest: impl Fn(&ResponseFormat) -> Result<Option<String>> + Send + Sync + 'static,
     ) -> Self {
         Self { shortest: Box::new(shortest), reasons: true }
     }
@@ -132,7 +129,7 @@ fn unanswered() -> Error {
 }
 
 impl Llm for Rehearsal {
-    fn ask(&self, chat: &Chat, form: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, _: &Sampling) -> Result<Reply> {
         let text = match (self.shortest)(form)? {
             None if self.reasons && chat.thought == Some(Reasoning::Open) => String::new(),
             shortest => shortest.ok_or_else(unanswered)?,
@@ -140,7 +137,7 @@ impl Llm for Rehearsal {
         Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
     }
 
-    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>> {
         Err(unanswered())
     }
 
@@ -150,11 +147,11 @@ impl Llm for Rehearsal {
 }
 
 impl Counter for Rehearsal {
-    fn count(&self, _: &Chat) -> Result<usize, Error> {
+    fn count(&self, _: &Chat) -> Result<usize> {
         Err(unanswered())
     }
 
-    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>, Error> {
+    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>> {
         (self.shortest)(form)
     }
 }
@@ -175,7 +172,6 @@ impl From<Call> for RehearsedQuestion {
 
 impl RehearsedQuestion {
     /// The texts that are scored, where no answer is generated.
-    #[must_use]
     pub fn given(&self) -> &[String] {
         match &self.form {
             ResponseFormat::Choice(texts) if self.max_tokens == 0 => texts,

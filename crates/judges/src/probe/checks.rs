@@ -12,6 +12,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::{
     mqm::{ErrorSpan, Severity},
+    reading::pattern,
     segment::Segment,
     tagged,
 };
@@ -27,11 +28,9 @@ const LONGEST_PHRASE: usize = 12;
 const OF_WORD: usize = 4;
 const OF_PHRASE: usize = 3;
 
-static HAN: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\p{Han}+").expect("the expression is written here"));
+static HAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"\p{Han}+"));
 
 /// The errors found without a model, in the order of the text.
-#[must_use]
 pub fn errors(segment: &Segment) -> Vec<ErrorSpan> {
     let mut errors = left_as_they_are(segment);
     errors.extend(repeated(segment));

@@ -20,7 +20,6 @@ pub struct Copied {
 }
 
 /// The words that the translation of a segment copies from its source; none where both are in one language.
-#[must_use]
 pub fn copied(segment: &Segment) -> Copied {
     let words = |text| -> Vec<&str> { letters_only(text).collect() };
     let (source, target) = (words(&segment.source), words(&segment.hypothesis));
@@ -41,7 +40,6 @@ fn letters_only(text: &str) -> impl Iterator<Item = &str> {
 
 /// Number of names of the source that its translation lacks: words that begin with a capital after another
 /// word or a comma. 0 where nouns have capitals (German), or letters are not Latin on both sides.
-#[must_use]
 pub fn names_missing(segment: &Segment) -> usize {
     let texts = [&segment.source, &segment.hypothesis];
     if segment.src_lang.language() == "de" || !texts.iter().all(|text| is_latin(text)) {
@@ -70,7 +68,6 @@ fn names(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Letters of a translation in Latin letters that are not Latin and stand in the source: left untranslated.
-#[must_use]
 pub fn foreign_letters(segment: &Segment) -> usize {
     if !is_latin(&segment.hypothesis) {
         return 0;

@@ -58,14 +58,12 @@ pub const COUNT: usize = NAMES.len();
 pub struct Facts(pub [f64; COUNT]);
 
 /// The bytes of a source in UTF-8, at least 1. `source` is the judge's text, including trailing blanks.
-#[must_use]
 pub fn source_bytes(source: &str) -> usize {
     source.len().max(1)
 }
 
 impl Facts {
     /// The facts of a segment's translation, which has `n_tokens` tokens.
-    #[must_use]
     pub fn new(n_tokens: usize, segment: &Segment) -> Self {
         let n = n_tokens.max(1) as f64;
         let bytes = source_bytes(&segment.source) as f64;
@@ -84,7 +82,6 @@ impl Facts {
     }
 
     /// The sum of the facts, each times its weight.
-    #[must_use]
     pub fn weighed(&self, weights: &Self) -> f64 {
         self.0.iter().zip(weights.0).map(|(fact, weight)| fact * weight).sum()
     }

@@ -11,7 +11,7 @@ use tribunal_core::digest;
 
 use super::facts::{Facts, source_bytes};
 use crate::{
-    Error, Model,
+    Error, Model, Result,
     llm::{LinearProbe, Scored},
     scope::Scope,
     segment::{Segment, trained::TrainedOn},
@@ -202,7 +202,7 @@ impl Readout {
     ///
     /// # Errors
     /// When it was not read by a probe of three maps.
-    pub fn new(read: &Scored, segment: &Segment) -> Result<Self, Error> {
+    pub fn new(read: &Scored, segment: &Segment) -> Result<Self> {
         let broken = || Error::Failed("the model gave no reading of the translation".into());
         let reading = read.reading.as_ref().ok_or_else(broken)?;
         let values = reading.values.iter().map(|values| values[..].try_into().ok());
@@ -231,7 +231,7 @@ impl Fit {
     ///
     /// # Errors
     /// Those of [`Fit::open`].
-    pub fn named(name: &str, model: &str) -> Result<Self, setup::Error> {
+    pub fn named(name: &str, model: &str) -> setup::Result<Self> {
         let of = |model: &str| BUILT_IN.iter().find(|(of, _)| *of == model);
         match name {
             "auto" => {
@@ -248,7 +248,7 @@ impl Fit {
     ///
     /// # Errors
     /// A file that cannot be read or is not a fit.
-    pub fn open(path: &Path) -> Result<Self, setup::Error> {
+    pub fn open(path: &Path) -> setup::Result<Self> {
         let text = tribunal_core::files::text::read(path)
             .map_err(|source| setup::Error::Read { file: path.into(), source })?;
         Self::parse(&text, &path.display().to_string())
@@ -256,7 +256,6 @@ impl Fit {
 
     /// The models that a fit comes with the program for, by their cards' names; the first is the default
     /// model.
-    #[must_use]
     pub fn models() -> Vec<&'static str> {
         BUILT_IN.iter().map(|(model, _)| *model).collect()
     }
@@ -265,15 +264,15 @@ impl Fit {
     ///
     /// # Errors
     /// Those of [`Fit::open`].
-    pub fn all_built_in() -> Result<Vec<Self>, setup::Error> {
+    pub fn all_built_in() -> setup::Result<Vec<Self>> {
         BUILT_IN.iter().map(Self::built_in).collect()
     }
 
-    fn built_in((model, text): &(&str, &str)) -> Result<Self, setup::Error> {
+    fn built_in((model, text): &(&str, &str)) -> setup::Result<Self> {
         Self::parse(text, &format!("the fit that comes with the program for {model}"))
     }
 
-    fn parse(text: &str, file: &str) -> Result<Self, setup::Error> {
+    fn parse(text: &str, file: &str) -> setup::Result<Self> {
         let unfit = |reason: String| setup::Error::Prompt { file: file.into(), reason };
         let no_fit = |e: serde_json::Error| {
             unfit(format!("it is not a fit, {e}; hint: `tribunal tune probe` writes one"))
@@ -311,7 +310,7 @@ impl Fit {
     ///
     /// # Errors
     /// A number that JSON cannot hold.
-    pub fn ready(self) -> Result<Self, setup::Error> {
+    pub fn ready(self) -> setup::Result<Self> {
         let failed = |e: serde_json::Error| setup::Error::Conflict(format!("the fit cannot be written: {e}"));
         let text = self.to_json().map_err(failed)?;
         Ok(self.applied(&text))
@@ -326,20 +325,18 @@ impl Fit {
     }
 
     /// The first digits of the file's sha256.
-    #[must_use]
     pub fn hash(&self) -> &str {
         &self.applied.hash
     }
 
     /// The three maps.
-    #[must_use]
     pub fn probe(&self) -> &LinearProbe {
         &self.applied.probe
     }
 
     /// # Errors
     /// [`setup::Error::Conflict`] when it was made with another prompt.
-    pub fn check_prompts(&self, prompts: &str) -> Result<(), setup::Error> {
+    pub fn check_prompts(&self, prompts: &str) -> setup::Result<()> {
         if self.prompts == prompts {
             return Ok(());
         }
@@ -352,19 +349,17 @@ impl Fit {
 
     /// # Errors
     /// [`setup::Error::Conflict`] when it was made for other weights.
-    pub fn check_model(&self, model: &Model) -> Result<(), setup::Error> {
+    pub fn check_model(&self, model: &Model) -> setup::Result<()> {
         let hint = "choose a generative method, such as `gemba-mqm`, or fit a probe for this model: `tribunal tune probe`";
         model.check_fitted("probe", [&self.model, &self.sha256], hint)
     }
 
     /// The texts that it was trained on.
-    #[must_use]
     pub fn trained_on(&self) -> TrainedOn {
         TrainedOn::new(format!("the fit {}", self.hash()), self.made.sources.clone())
     }
 
     /// The data that it was fitted on, as its file has them.
-    #[must_use]
     pub fn scope(&self) -> Scope {
         let longest = |map: &QuantileMap| {
             map.lengths.last().map_or(usize::MAX, |longest| (LONGER * longest.source_bytes).ceil() as usize)
@@ -391,14 +386,12 @@ impl Fit {
     }
 
     /// The penalty that raters would give, as expected by the regression. Unit: MQM points, at most 0.
-    #[must_use]
     pub fn score(&self, seen: &Readout, pair: &str) -> f64 {
         let weighed = seen.facts.weighed(&self.score.facts);
         (self.calibration(pair).bias + weighed + seen.mean()).min(0.0)
     }
 
     /// The chances of each token to be marked, and marked as major.
-    #[must_use]
     pub fn chances(&self, seen: &Readout) -> Vec<[f64; 2]> {
         let chance = |chance: &Chance, value: f64| (chance.bias + value).clamp(0.0, 1.0);
         let of = |values: &[f64; 3]| [chance(&self.any, values[0]), chance(&self.major, values[1])];
@@ -406,14 +399,12 @@ impl Fit {
     }
 
     /// The least chance of a major error at which an error is major.
-    #[must_use]
     pub fn major_from(&self, pair: &str) -> f64 {
         self.major_from.get(pair).copied().unwrap_or(self.major_from[ANY_PAIR])
     }
 
     /// The penalty that raters gave to translations of this rank, among those of sources of a similar number
     /// of bytes. Unit: MQM points, at least 0.
-    #[must_use]
     pub fn budget(&self, score: f64, source: &str, pair: &str) -> f64 {
         let of = |length: &Length| [length.source_bytes.max(1.0).ln(), length.penalty(score)];
         let lengths: Vec<[f64; 2]> = self.calibration(pair).lengths.iter().map(of).collect();
@@ -423,7 +414,6 @@ impl Fit {
 
     /// Scores between which raters' scores of nine in ten translations of this score lie; `None` for a pair
     /// that the fit has no ratings of. Unit: MQM points, at most 0, lower first.
-    #[must_use]
     pub fn interval(&self, score: f64, pair: &str) -> Option<[f64; 2]> {
         let (below, above, way) = between(&self.calibrations.get(pair)?.bands, score)?;
         let [low, high] = [1, 2].map(|end| below[end] + (above[end] - below[end]) * way);

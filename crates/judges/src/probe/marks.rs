@@ -12,7 +12,6 @@ pub struct Marks {
 
 impl Marks {
     /// The marks of a text in any script.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let mut found = Self::default();
         let mut in_sentence = false;

@@ -9,17 +9,16 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use regex::Regex;
 
 use super::words::{self, Kind};
+use crate::reading::pattern;
 
 /// Digits, with separators inside.
-static DIGITS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\d+(?:[.,\u{a0}\u{202f}’' ]\d{3}\b)*(?:[.,]\d+)?").expect("the expression is written here")
-});
+static DIGITS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\d+(?:[.,\u{a0}\u{202f}’' ]\d{3}\b)*(?:[.,]\d+)?"));
 
 /// Numbers in Chinese characters, with what stands in front of a weekday and behind a month.
 static CHINESE: LazyLock<Regex> = LazyLock::new(|| {
     let numerals = "[零〇一二三四五六七八九两兩十百千万萬亿億]+";
-    Regex::new(&format!(r"(?P<day>星期|礼拜|周)?(?P<number>{numerals}|\d{{1,2}}|[日天])(?P<month>月)?"))
-        .expect("the expression is written here")
+    pattern(&format!(r"(?P<day>星期|礼拜|周)?(?P<number>{numerals}|\d{{1,2}}|[日天])(?P<month>月)?"))
 });
 
 /// The compared form: a number as spelled by [`number`], a month or a weekday by its number from 1.
@@ -57,7 +56,6 @@ pub struct Lacking {
 
 /// The quantities of a source that its translation lacks, and those of the translation that the source lacks.
 /// Languages are two-letter codes; for languages that are not in the table only digits are compared.
-#[must_use]
 pub fn lacking([source, source_lang]: [&str; 2], [target, target_lang]: [&str; 2]) -> [Lacking; 2] {
     let (source, target) = (Quantities::new(source, source_lang), Quantities::new(target, target_lang));
     // Number words of a language that is not in the table are not recognised.

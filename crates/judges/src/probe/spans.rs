@@ -27,7 +27,6 @@ pub struct Word {
 }
 
 /// The words of a translation ([`tagged`]); `ends` and `chances` are its tokens'.
-#[must_use]
 pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let token = |((start, end), chances): ((usize, &usize), &[f64; 2])| Tagged {
@@ -45,7 +44,6 @@ pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
 
 /// The errors of a translation whose penalty is about `budget`: its likeliest words, until their errors weigh
 /// as much. A word of at least the chance `major_from` of a major error makes its error major.
-#[must_use]
 pub fn errors(words: &[Word], text: &str, budget: f64, major_from: f64) -> Vec<ErrorSpan> {
     let mut order: Vec<usize> = (0..words.len()).collect();
     order.sort_by(|&a, &b| words[b].any.total_cmp(&words[a].any).then(a.cmp(&b)));
@@ -64,7 +62,6 @@ pub fn errors(words: &[Word], text: &str, budget: f64, major_from: f64) -> Vec<E
 
 /// The errors of a translation: all words with at least the probability `any_from` to be marked, joined where
 /// they are adjacent. A word of at least the chance `major_from` of a major error makes its error major.
-#[must_use]
 pub fn likely(words: &[Word], text: &str, any_from: f64, major_from: f64) -> Vec<ErrorSpan> {
     let chosen: Vec<bool> = words.iter().map(|word| word.any >= any_from).collect();
     joined(&chosen).into_iter().map(|run| error(&words[run], text, major_from)).collect()

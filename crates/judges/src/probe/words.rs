@@ -106,7 +106,6 @@ pub struct Named {
 
 /// The numbers, months and weekdays that a text names in words, in its order; nothing for a language that is
 /// not in the table.
-#[must_use]
 pub fn named(text: &str, language: &str) -> Vec<Named> {
     let Some(entries) = LANGUAGES.get(language) else { return Vec::new() };
     let of_word = |word: &str| {
@@ -119,7 +118,6 @@ pub fn named(text: &str, language: &str) -> Vec<Named> {
 }
 
 /// True if a word is of a kind in a language.
-#[must_use]
 pub fn is(kind: Kind, word: &str, language: &str) -> bool {
     let word = word.to_lowercase().replace('\u{2019}', "'");
     let entries = LANGUAGES.get(language).into_iter().flatten();
@@ -128,7 +126,6 @@ pub fn is(kind: Kind, word: &str, language: &str) -> bool {
 
 /// The numbers, months or weekdays that could replace a word that names one, in lower case: all of its kind
 /// with another value. Empty for other words, and for those that can have another meaning.
-#[must_use]
 pub fn others(word: &str, language: &str) -> Vec<&'static str> {
     let word = word.to_lowercase();
     let entries = || LANGUAGES.get(language).into_iter().flatten();
@@ -140,7 +137,6 @@ pub fn others(word: &str, language: &str) -> Vec<&'static str> {
 }
 
 /// True if a language's number words are known: in the table, or written in Chinese characters.
-#[must_use]
 pub fn knows_numbers(language: &str) -> bool {
     let is_number = |entry: &TableWord| entry.kind == Kind::Number;
     matches!(language, "zh" | "ja")
@@ -149,7 +145,6 @@ pub fn knows_numbers(language: &str) -> bool {
 
 /// True if a text has a power of ten in words, or could have one: that of a language that is not in the
 /// table.
-#[must_use]
 pub fn may_have_magnitudes(text: &str, language: &str) -> bool {
     match language {
         "zh" | "ja" => text.contains(|c| "十百千万萬亿億".contains(c)),
@@ -159,7 +154,6 @@ pub fn may_have_magnitudes(text: &str, language: &str) -> bool {
 }
 
 /// Number of negations in a text; `None` for a language whose negations are not known.
-#[must_use]
 pub fn negations(text: &str, language: &str) -> Option<usize> {
     let entries = LANGUAGES.get(language)?;
     let of = |kind: Kind| entries.iter().filter(move |entry| entry.kind == kind);

@@ -62,7 +62,7 @@ impl Fit {
     ///
     /// # Errors
     /// A file that cannot be read or is not a fit.
-    pub fn named(name: &str) -> Result<Self, setup::Error> {
+    pub fn named(name: &str) -> setup::Result<Self> {
         if name == "auto" {
             return Self::parse("the fit that comes with the program", BUILT_IN.into());
         }
@@ -71,7 +71,7 @@ impl Fit {
         Self::parse(name, bytes.into())
     }
 
-    fn parse(file: &str, bytes: Arc<[u8]>) -> Result<Self, setup::Error> {
+    fn parse(file: &str, bytes: Arc<[u8]>) -> setup::Result<Self> {
         let broken = |reason: String| {
             let hint = "hint: `scripts/tune/qe_train.py` and `qe_fit.py` make such files";
             setup::Error::Prompt {
@@ -103,7 +103,7 @@ impl Fit {
 
     /// # Errors
     /// [`setup::Error::Conflict`] for another encoder than the one that it was trained with.
-    pub fn check_model(&self, model: &Model) -> Result<(), setup::Error> {
+    pub fn check_model(&self, model: &Model) -> setup::Result<()> {
         let hint = "use that model, or choose another method";
         model.check_fitted("qe", [&self.about.model, &self.about.sha256], hint)
     }

@@ -11,27 +11,27 @@ use super::{
     tools::{self, CompareRequest, EvaluateRequest, Query},
 };
 use crate::{
-    Error, Panel, Question, Retry, Role, Step, confidence,
+    Error, Panel, Question, Result, Retry, Role, Step, confidence,
     evidence::Passage,
     expected,
     llm::{Chat, Reply, ResponseFormat},
     mqm::{ErrorSpan, Repeats, Severity, Side},
     pairwise::{self, Order},
-    prompt::File,
+    prompt::{File, file},
     reading,
     segment::Segment,
 };
 
-const EVALUATION: File = File { name: "rate/evaluation.j2", text: include_str!("evaluation.j2") };
-const EVALUATE: File = File { name: "rate/evaluate.j2", text: include_str!("evaluate.j2") };
-const EVALUATION_FORM: File = File { name: "rate/evaluation.json", text: include_str!("evaluation.json") };
-const SEARCH: File = File { name: "rate/search.j2", text: include_str!("search.j2") };
-const SEARCH_FORM: File = File { name: "rate/search.json", text: include_str!("search.json") };
-const SUMMARIZE: File = File { name: "rate/summarize.j2", text: include_str!("summarize.j2") };
-const SUMMARY_FORM: File = File { name: "rate/summary.json", text: include_str!("summary.json") };
-const COMPARISON: File = File { name: "rate/comparison.j2", text: include_str!("comparison.j2") };
-const COMPARE: File = File { name: "rate/compare.j2", text: include_str!("compare.j2") };
-const COMPARISON_FORM: File = File { name: "rate/comparison.json", text: include_str!("comparison.json") };
+const EVALUATION: File = file!("rate/evaluation.j2");
+const EVALUATE: File = file!("rate/evaluate.j2");
+const EVALUATION_FORM: File = file!("rate/evaluation.json");
+const SEARCH: File = file!("rate/search.j2");
+const SEARCH_FORM: File = file!("rate/search.json");
+const SUMMARIZE: File = file!("rate/summarize.j2");
+const SUMMARY_FORM: File = file!("rate/summary.json");
+const COMPARISON: File = file!("rate/comparison.j2");
+const COMPARE: File = file!("rate/compare.j2");
+const COMPARISON_FORM: File = file!("rate/comparison.json");
 
 /// Prompts and forms of the sub-agents.
 pub const FILES: &[File] = &[
@@ -108,7 +108,7 @@ struct Summary {
 
 impl Evaluation {
     /// Reads an answer, with the model's confidence in each span.
-    fn read(reply: &Reply) -> Result<Self, Error> {
+    fn read(reply: &Reply) -> Result<Self> {
         let mut evaluation: Self = read("the evaluation agent", &reply.text)?;
         let Self { score, confidence, .. } = evaluation;
         if !(0..=4).contains(&score) || !(0.0..=1.0).contains(&confidence) {
@@ -122,13 +122,11 @@ impl Evaluation {
     }
 
     /// The error spans, neutral and located; one without a target segment is in the source.
-    #[must_use]
     pub fn errors(self, (source, target): (&str, &str), repeats: Repeats) -> Vec<ErrorSpan> {
         errors(self.error_spans, (source, target), repeats)
     }
 
     /// True if the agent names missing knowledge, or has less confidence than Figure 17 requires.
-    #[must_use]
     pub fn is_unsure(&self) -> bool {
         !self.suspected_knowledge_gaps.is_empty() || self.confidence < SURE
     }
@@ -147,7 +145,6 @@ pub fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
 }
 
 /// Failed parts as errors, neutral and located; one without a target segment is in the source.
-#[must_use]
 pub fn errors(failed: Vec<Failed>, (source, target): (&str, &str), repeats: Repeats) -> Vec<ErrorSpan> {
     let to_error = |failed: Failed| {
         let in_source = failed.target_segment.is_empty() && !failed.source_segment.is_empty();
@@ -162,7 +159,7 @@ pub fn errors(failed: Vec<Failed>, (source, target): (&str, &str), repeats: Repe
 impl Session<'_> {
     /// Two calls of the search agent: for the queries, and for the summary of the passages. Repeated queries
     /// are answered from memory.
-    pub(super) fn search(&mut self, round: usize, query: &str) -> Result<Value, Error> {
+    pub(super) fn search(&mut self, round: usize, query: &str) -> Result<Value> {
         let Some(evidence) = &self.judge.config.evidence else {
             return Ok(json!({ "error": "there is no tool `search_agent`" }));
         };
@@ -205,7 +202,7 @@ impl Session<'_> {
     }
 
     /// One question to the evaluation agent, unless it has answered the same one.
-    pub(super) fn evaluate(&mut self, round: usize, request: EvaluateRequest) -> Result<Value, Error> {
+    pub(super) fn evaluate(&mut self, round: usize, request: EvaluateRequest) -> Result<Value> {
         let notes =
             if self.judge.is_strict() { self.memory.log() } else { request.notes.unwrap_or_default() };
         let notes_and_instruction = (notes, request.instruction.unwrap_or_default());
@@ -221,13 +218,11 @@ impl Session<'_> {
         let prompts = &self.judge.prompts;
         let chat =
             Chat::new().system(prompts.render(EVALUATION, ())?).user(prompts.render(EVALUATE, values)?);
-        let form = match self.form_of(EVALUATION_FORM)? {
-            ResponseFormat::Json { schema, .. } if self.judge.is_strict() => {
-                let texts = [("source", source), ("target", hypothesis)];
-                let texts = texts.map(|(name, text)| (name.to_owned(), text.clone()));
-                ResponseFormat::Json { schema, texts: texts.into() }
-            }
-            _ => ResponseFormat::Text,
+        let schema = prompts.json(EVALUATION_FORM, ())?;
+        let form = if self.judge.is_strict() {
+            ResponseFormat::about(schema, [("source", source), ("target", hypothesis)])
+        } else {
+            ResponseFormat::Text
         };
         let step = stages::EVALUATE.round(round);
         let mut evaluation =
@@ -257,7 +252,7 @@ impl Session<'_> {
     }
 
     /// Two questions to the comparison agent, one in each order.
-    pub(super) fn compare(&mut self, round: usize, request: CompareRequest) -> Result<Value, Error> {
+    pub(super) fn compare(&mut self, round: usize, request: CompareRequest) -> Result<Value> {
         let status = |memory: &memory::Memory| if memory.is_initialized() { "initialized" } else { "empty" };
         if !self.judge.config.team.comparison {
             return Ok(json!({ "error": "there is no tool `comparison_agent`" }));
@@ -301,7 +296,7 @@ impl Session<'_> {
         notes: &str,
         (a, b): &(&str, &str),
         order: Order,
-    ) -> Result<(Outcome, String), Error> {
+    ) -> Result<(Outcome, String)> {
         let prompts = &self.judge.prompts;
         let values = json!({ "source": self.segment.source, "notes": notes, "a": a, "b": b });
         let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
@@ -335,39 +330,27 @@ impl Session<'_> {
         role: Role,
         step: Step,
         question: &Question,
-        read: impl Fn(&Reply) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: impl Fn(&Reply) -> Result<T>,
+    ) -> Result<T> {
         self.panel.ask_until(role, step, question, Retry::AGENT, read)
     }
 
-    fn form_of(&self, file: File) -> Result<ResponseFormat, Error> {
-        schema(file, &self.judge.prompts.render(file, ())?)
+    fn form_of(&self, file: File) -> Result<ResponseFormat> {
+        Ok(ResponseFormat::json(self.judge.prompts.json(file, ())?))
     }
-}
-
-/// The form of a schema in a file.
-///
-/// # Errors
-/// [`Error::Failed`] when a replaced file is no JSON.
-pub fn schema(file: File, text: &str) -> Result<ResponseFormat, Error> {
-    let schema = serde_json::from_str(text);
-    schema
-        .map(ResponseFormat::json)
-        .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
 }
 
 /// The mean of 0 to 4 under the evaluation agent, to two digits.
 ///
 /// # Errors
 /// The errors of [`expected::score`].
-pub fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64, Error> {
+pub fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64> {
     let values: Vec<_> = (0..=4).map(|score| (f64::from(score), format!("{score},"))).collect();
     let mean = expected::score(panel, Role::Evaluator, step, chat, "{\"score\": ", &values)?;
     Ok((mean * 100.0).round() / 100.0)
 }
 
 /// The error with the name of the agent whose answer caused it.
-#[must_use]
 pub fn within(agent: &str, error: Error) -> Error {
     match error {
         Error::Unparsable(reason) => Error::Unparsable(format!("{agent}: {reason}")),
@@ -376,16 +359,16 @@ pub fn within(agent: &str, error: Error) -> Error {
 }
 
 /// An answer of one agent, which is named in the error.
-fn read<T: DeserializeOwned>(agent: &str, text: &str) -> Result<T, Error> {
+fn read<T: DeserializeOwned>(agent: &str, text: &str) -> Result<T> {
     reading::json(tools::answer(text)).map_err(|error| within(agent, error))
 }
 
-fn read_search(text: &str) -> Result<Vec<String>, Error> {
+fn read_search(text: &str) -> Result<Vec<String>> {
     let call = tools::read_search_xml(text);
     call.map_err(|fault| reading::unusable(text, &format!("the search agent called no search, {fault}")))
 }
 
-fn read_queries(text: &str) -> Result<Vec<String>, Error> {
+fn read_queries(text: &str) -> Result<Vec<String>> {
     #[derive(Deserialize)]
     struct Queries {
         search_query: Vec<Query>,

@@ -54,13 +54,11 @@ pub enum Scenario {
 }
 
 impl Memory {
-    #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
     /// All answers so far, one a line; empty when there are none.
-    #[must_use]
     pub fn log(&self) -> String {
         self.notes
             .iter()
@@ -73,7 +71,6 @@ impl Memory {
         self.notes.push(Note { query: query.into(), answer: answer.into() });
     }
 
-    #[must_use]
     pub fn is_initialized(&self) -> bool {
         self.initialized
     }
@@ -93,7 +90,6 @@ impl Memory {
     }
 
     /// The anchor with the nearest score, the lower one of two.
-    #[must_use]
     pub fn nearest(&self, score: f64) -> Option<Anchor> {
         let target = halves(score);
         let nearest = self.anchors.iter().min_by_key(|(at, _)| ((*at - target).abs(), **at));
@@ -102,14 +98,12 @@ impl Memory {
 }
 
 /// A score in halves.
-#[must_use]
 pub fn halves(score: f64) -> i64 {
     (score * 2.0).round() as i64
 }
 
 impl Scenario {
     /// The five scenarios of Appendix B.
-    #[must_use]
     pub fn between(first: Outcome, second: Outcome) -> Self {
         use Outcome::{Lose, Tie, Win};
         match (first, second) {
@@ -136,7 +130,6 @@ impl Scenario {
     /// keeps a score above the anchor's.
     ///
     /// Source: Appendix B.
-    #[must_use]
     pub fn calibrate(self, tentative: f64, anchor: f64) -> f64 {
         match self {
             Self::CandidateWins | Self::CandidateNarrowlyWins if tentative > anchor => tentative,
@@ -146,7 +139,6 @@ impl Scenario {
 }
 
 /// The advice to the core agent: `upgrade`, `downgrade`, `adjust` (by a half) or `confirm`.
-#[must_use]
 pub fn advice(tentative: f64, suggested: f64) -> &'static str {
     match halves(suggested) - halves(tentative) {
         0 => "confirm",

@@ -7,7 +7,10 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Error, reading};
+use crate::{
+    Result,
+    reading::{self, pattern},
+};
 
 /// The end of a tool call, at which models are stopped.
 pub const CALL_END: &str = "</tool_call>";
@@ -17,10 +20,6 @@ const CALL_START: &str = "<tool_call>";
 static CALL: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<tool_call>\s*(\w+)(.*?)</tool_call>"));
 static ARGUMENT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?s)<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>"));
-
-fn pattern(source: &str) -> Regex {
-    Regex::new(source).expect("the pattern is a constant that compiles")
-}
 
 /// One tool call of the core agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,25 +59,21 @@ pub struct CompareRequest {
 pub type Arguments = BTreeMap<String, String>;
 
 /// A model's text after its thoughts.
-#[must_use]
 pub fn answer(text: &str) -> &str {
     text.rsplit_once("</think>").map_or(text, |(_, answer)| answer)
 }
 
 /// True if a text ends inside its tool call.
-#[must_use]
 pub fn is_open(text: &str) -> bool {
     text.rfind(CALL_START).is_some_and(|at| !text[at..].contains(CALL_END))
 }
 
 /// A text that was stopped inside its tool call, with the call closed.
-#[must_use]
 pub fn closed(text: &str) -> String {
     if is_open(text) { format!("{}\n{CALL_END}", text.trim_end()) } else { text.to_owned() }
 }
 
 /// The name and the arguments of the first tool call in a text.
-#[must_use]
 pub fn first_call(text: &str) -> Option<(String, Arguments)> {
     let found = CALL.captures(text)?;
     let arguments = ARGUMENT.captures_iter(found.get(2)?.as_str());
@@ -117,8 +112,8 @@ pub struct Query {
 /// A step in the constrained form.
 ///
 /// # Errors
-/// [`Error::Unparsable`] when it is not that form; inside it, the fault of the call.
-pub fn read_json(text: &str) -> Result<Result<ToolCall, String>, Error> {
+/// [`crate::Error::Unparsable`] when it is not that form; inside it, the fault of the call.
+pub fn read_json(text: &str) -> Result<Result<ToolCall, String>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Message {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, mqm::Severity, reading};
+use crate::{Result, mqm::Severity, reading};
 
 /// One error of a `strict` answer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -25,8 +25,8 @@ pub enum Level {
 /// The entries of an answer.
 ///
 /// # Errors
-/// [`Error::Unparsable`] for anything but the requested JSON, and for an entry without a span.
-pub fn read(answer: &str) -> Result<Vec<JsonEntry>, Error> {
+/// [`crate::Error::Unparsable`] for anything but the requested JSON, and for an entry without a span.
+pub fn read(answer: &str) -> Result<Vec<JsonEntry>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
@@ -40,7 +40,6 @@ pub fn read(answer: &str) -> Result<Vec<JsonEntry>, Error> {
 }
 
 /// Entries as the examples print them: with points, a line each; else in blocks of severity.
-#[must_use]
 pub fn printed(entries: &[JsonEntry], layout: EntryFormat) -> String {
     let mut lines = vec!["MQM annotations:".to_owned()];
     match layout {

@@ -7,14 +7,10 @@ use super::scenario::{
     Scale::{Eight, Four, Hundred},
     Scenario::{self, DeepCat, DeepCatShot, DeepQ, DeepRubric},
 };
-use crate::{prompt::File, setup::Preset};
-
-/// A file of this folder.
-macro_rules! file {
-    ($name:literal) => {
-        File { name: concat!("rubric_mqm/", $name), text: include_str!($name) }
-    };
-}
+use crate::{
+    prompt::{File, file},
+    setup::Preset,
+};
 
 /// The files of one scenario in one preset.
 #[derive(Clone, Copy, Debug)]
@@ -36,32 +32,34 @@ pub struct Files {
 
 impl Files {
     /// The files with the words of the paper's tables.
-    #[must_use]
     pub fn of(scenario: Scenario, preset: Preset) -> Self {
         Self {
-            system: file!("system.j2"),
-            prompt: file!("prompt.j2"),
-            definitions: matches!(scenario, DeepCat | DeepCatShot).then_some(file!("definitions.j2")),
+            system: file!("rubric_mqm/system.j2"),
+            prompt: file!("rubric_mqm/prompt.j2"),
+            definitions: matches!(scenario, DeepCat | DeepCatShot)
+                .then_some(file!("rubric_mqm/definitions.j2")),
             rubric: match scenario {
-                DeepRubric(Four) => Some(file!("rubric-4.j2")),
-                DeepRubric(Eight) => Some(file!("rubric-8.j2")),
-                DeepRubric(Hundred) if preset == Preset::Paper => Some(file!("rubric-100.paper.j2")),
-                DeepRubric(Hundred) => Some(file!("rubric-100.j2")),
+                DeepRubric(Four) => Some(file!("rubric_mqm/rubric-4.j2")),
+                DeepRubric(Eight) => Some(file!("rubric_mqm/rubric-8.j2")),
+                DeepRubric(Hundred) if preset == Preset::Paper => {
+                    Some(file!("rubric_mqm/rubric-100.paper.j2"))
+                }
+                DeepRubric(Hundred) => Some(file!("rubric_mqm/rubric-100.j2")),
                 _ => None,
             },
             continuous: match scenario {
-                DeepQ(Four) => Some(file!("q-4.j2")),
-                DeepQ(Eight) => Some(file!("q-8.j2")),
-                DeepQ(Hundred) => Some(file!("q-100.j2")),
+                DeepQ(Four) => Some(file!("rubric_mqm/q-4.j2")),
+                DeepQ(Eight) => Some(file!("rubric_mqm/q-8.j2")),
+                DeepQ(Hundred) => Some(file!("rubric_mqm/q-100.j2")),
                 _ => None,
             },
             shots: if scenario.extends_shots() {
-                file!("shots.extended.jsonl")
+                file!("rubric_mqm/shots.extended.jsonl")
             } else {
-                file!("shots.jsonl")
+                file!("rubric_mqm/shots.jsonl")
             },
-            answer: file!("answer.j2"),
-            schema: (preset == Preset::Strict).then_some(file!("schema.j2")),
+            answer: file!("rubric_mqm/answer.j2"),
+            schema: (preset == Preset::Strict).then_some(file!("rubric_mqm/schema.j2")),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! layouts where the meaning is plain, and has no score for an answer without entries. Answers in blocks of
 //! severity are read by [`crate::answers::blocks`].
 
-use crate::{Error, reading};
+use crate::{Result, reading};
 
 /// One entry: an error with its points.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub struct LineEntry<'a> {
 /// The errors of an answer; remarks around the entries are skipped.
 ///
 /// # Errors
-/// [`Error::Refused`], or [`Error::Unparsable`] when no line is an entry or a `no-error`, or when points are
-/// not on the scale.
-pub fn read(answer: &str, max: u32) -> Result<Vec<LineEntry<'_>>, Error> {
+/// [`crate::Error::Refused`], or [`crate::Error::Unparsable`] when no line is an entry or a
+/// `no-error`, or when points are not on the scale.
+pub fn read(answer: &str, max: u32) -> Result<Vec<LineEntry<'_>>> {
     let answer = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer);
     let mut entries = Vec::new();
     let (mut says_none, mut is_foreign) = (false, false);

@@ -12,7 +12,7 @@ use super::{
     unmarked,
 };
 use crate::{
-    Error,
+    Result,
     answers::form_about,
     llm::{Chat, ResponseFormat},
     prompt::{File, Prompts},
@@ -22,8 +22,8 @@ use crate::{
 
 /// The questions of one scenario in one preset.
 pub struct Questions {
-    templates: Templates,
-    shows_reference: bool,
+    pub templates: Templates,
+    pub shows_reference: bool,
     examples: Vec<Example>,
 }
 
@@ -65,7 +65,7 @@ impl Questions {
     ///
     /// # Errors
     /// Files that cannot be used, and a reference where the preset shows none.
-    pub fn load(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn load(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let (preset, scenario) = (settings.preset, *options.scenario);
         let shows_reference = options.reference.is_shown(settings);
         check_reference(preset, shows_reference)?;
@@ -79,23 +79,14 @@ impl Questions {
         Ok(questions)
     }
 
-    #[must_use]
-    pub fn prompts(&self) -> &Prompts {
-        &self.templates.prompts
-    }
-
-    #[must_use]
-    pub fn shows_reference(&self) -> bool {
-        self.shows_reference
-    }
-
     /// The conversation that ends in the question about these texts.
     ///
     /// # Errors
-    /// [`Error::Failed`] for a template that uses a value without a definition.
-    pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat, Error> {
+    /// [`crate::Error::Failed`] for a template that uses a value without a definition.
+    pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat> {
         let Self { templates, examples, .. } = self;
-        let schema = templates.files.schema.map(|file| self.schema(file, cue)).transpose()?;
+        let render = |file| templates.prompts.render(file, self.schema_values(cue));
+        let schema = templates.files.schema.map(render).transpose()?;
         let mut chat = Chat::new().system(templates.system(schema.as_deref(), cue)?);
         for example in examples {
             let question = templates.question(templates.values(&example.texts(), cue)?)?;
@@ -108,26 +99,23 @@ impl Questions {
     /// The form of an answer about these texts.
     ///
     /// # Errors
-    /// [`Error::Failed`] for a schema that is not JSON.
-    pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat, Error> {
+    /// [`crate::Error::Failed`] for a schema that is not JSON.
+    pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat> {
         let Some(file) = self.templates.files.schema else { return Ok(ResponseFormat::Text) };
-        let schema = serde_json::from_str(&self.schema(file, cue)?)
-            .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
+        let schema = self.templates.prompts.json(file, self.schema_values(cue))?;
         // Without a cue, a `<v>` in a text is the text's own, and is shown.
         let shown = |text: &str| if cue == Cue::Marked { unmarked(text) } else { text.to_owned() };
         let [source, target] = [texts.source, texts.target].map(shown);
         Ok(form_about(schema, [("source", &source), ("translation", &target)]))
     }
 
-    fn schema(&self, file: File, cue: Cue) -> Result<String, Error> {
-        let scale = self.templates.scenario.scale().map(Scale::max);
-        self.templates.prompts.render(file, json!({ "scale": scale, "cue": cue == Cue::Marked }))
+    fn schema_values(&self, cue: Cue) -> Value {
+        json!({ "scale": self.templates.scenario.scale().map(Scale::max), "cue": cue == Cue::Marked })
     }
 }
 
 impl Example {
     /// Its texts, without a reference.
-    #[must_use]
     pub fn texts(&self) -> Texts<'_> {
         let Self { source_lang, source, target_lang, target, .. } = self;
         Texts { source_lang, source, target_lang, target, reference: None }
@@ -144,7 +132,7 @@ impl Templates {
         files: Files,
         others: [Option<File>; 3],
         settings: &Settings,
-    ) -> Result<Self, setup::Error> {
+    ) -> setup::Result<Self> {
         let slots = [files.definitions, files.rubric, files.continuous];
         let used = [files.system, files.prompt].into_iter().chain(slots.into_iter().chain(others).flatten());
         let prompts = Prompts::load(&used.collect::<Vec<_>>(), settings)?;
@@ -154,8 +142,8 @@ impl Templates {
     /// The system message.
     ///
     /// # Errors
-    /// [`Error::Failed`] for a template that uses a value without a definition.
-    pub fn system(&self, schema: Option<&str>, cue: Cue) -> Result<String, Error> {
+    /// [`crate::Error::Failed`] for a template that uses a value without a definition.
+    pub fn system(&self, schema: Option<&str>, cue: Cue) -> Result<String> {
         self.prompts.render(self.files.system, json!({ "schema": schema, "cue": cue == Cue::Marked }))
     }
 
@@ -163,7 +151,7 @@ impl Templates {
     ///
     /// # Errors
     /// Those of [`Templates::system`].
-    pub fn question(&self, values: Values) -> Result<String, Error> {
+    pub fn question(&self, values: Values) -> Result<String> {
         self.prompts.render(self.files.prompt, values)
     }
 
@@ -171,7 +159,7 @@ impl Templates {
     ///
     /// # Errors
     /// Those of [`Templates::system`].
-    pub fn values<'a>(&self, texts: &Texts<'a>, cue: Cue) -> Result<Values<'a>, Error> {
+    pub fn values<'a>(&self, texts: &Texts<'a>, cue: Cue) -> Result<Values<'a>> {
         let slot = |file: Option<File>| file.map(|file| self.prompts.render(file, ())).transpose();
         Ok(Values {
             source_lang: texts.source_lang,
@@ -192,12 +180,12 @@ impl Templates {
     ///
     /// # Errors
     /// [`setup::Error::Line`], and [`setup::Error::Conflict`] for shots without points on the scale.
-    pub fn examples(&self, shots: Option<File>, settings: &Settings) -> Result<Vec<Example>, setup::Error> {
+    pub fn examples(&self, shots: Option<File>, settings: &Settings) -> setup::Result<Vec<Example>> {
         let shots = shots::load(&self.prompts, shots, settings)?;
         shots.into_iter().map(|shot| self.example(shot)).collect()
     }
 
-    fn example(&self, shot: Shot) -> Result<Example, setup::Error> {
+    fn example(&self, shot: Shot) -> setup::Result<Example> {
         let max = self.scenario.scale().map(Scale::max);
         if let Some(max) = max
             && !shot.errors.iter().all(|error| error.points.contains_key(&max.to_string()))
@@ -213,7 +201,7 @@ impl Templates {
     }
 
     /// An example's answer in the layout of the preset.
-    fn shot_answer(&self, shot: &Shot) -> Result<String, Error> {
+    fn shot_answer(&self, shot: &Shot) -> Result<String> {
         let max = self.scenario.scale().map(|scale| scale.max().to_string());
         if self.preset != Preset::Strict {
             let values = json!({ "errors": shot.errors, "scale": max });
@@ -235,7 +223,7 @@ impl Templates {
 }
 
 /// Checks that the preset has a prompt with a reference, if one is to be shown.
-fn check_reference(preset: Preset, shows: bool) -> Result<(), setup::Error> {
+fn check_reference(preset: Preset, shows: bool) -> setup::Result<()> {
     let reason = match preset {
         _ if !shows => return Ok(()),
         Preset::Strict => return Ok(()),

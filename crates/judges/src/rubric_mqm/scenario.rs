@@ -45,7 +45,6 @@ pub const NAMES: [(&str, &str, Scenario); 10] = [
 
 impl Scale {
     /// The worst severity.
-    #[must_use]
     pub fn max(self) -> u32 {
         match self {
             Four => 4,
@@ -57,20 +56,17 @@ impl Scale {
 
 impl Scenario {
     /// The scenario of a full name or of its name in PromptCUE's files, in any case.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let is_it = |known: &str| known.eq_ignore_ascii_case(name);
         NAMES.iter().find(|(long, short, _)| is_it(long) || is_it(short)).map(|(.., scenario)| *scenario)
     }
 
     /// The name in PromptCUE's files: `DR-100`.
-    #[must_use]
     pub fn short_name(self) -> &'static str {
         NAMES.iter().find(|(.., scenario)| *scenario == self).map_or("", |(_, short, _)| short)
     }
 
     /// The scale of its severities; `None` for critical, major, minor.
-    #[must_use]
     pub fn scale(self) -> Option<Scale> {
         match self {
             DeepRubric(scale) | DeepQ(scale) => Some(scale),
@@ -79,7 +75,6 @@ impl Scenario {
     }
 
     /// The least points of a major error. Source: Table 8.
-    #[must_use]
     pub fn threshold(self) -> u32 {
         match self {
             DeepRubric(Four) | DeepQ(Four) => 3,
@@ -91,13 +86,11 @@ impl Scenario {
     }
 
     /// The severity of MQM for these points.
-    #[must_use]
     pub fn severity(self, points: u32) -> Severity {
         if points >= self.threshold() { Severity::Major } else { Severity::Minor }
     }
 
     /// True if the examples are the extended ones of Table 15.
-    #[must_use]
     pub fn extends_shots(self) -> bool {
         matches!(self, DeepShot | DeepCatShot)
     }

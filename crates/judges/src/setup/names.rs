@@ -9,7 +9,6 @@ macro_rules! names {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The name on the command line, in files and in the signature.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Deref};
 
 use serde::Serialize;
 
-use super::{Error, Settings, either, nearest};
+use super::{Error, Result, Settings, either, nearest};
 
 /// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The
 /// first value is the default; `<number>`, `<file>` and `<list>` stand for any number that is not negative,
@@ -42,7 +42,6 @@ macro_rules! options {
             ///
             /// # Panics
             /// When these are the options of another method.
-            #[must_use]
             pub fn read(options: &$crate::setup::GivenOptions) -> Self {
                 Self {
                     $($field: options.value($name, |text| -> Option<$kind> {
@@ -110,7 +109,6 @@ impl Reference {
         "show the reference translation; auto: when every segment of the input has one";
 
     /// True if the reference-based variant is in force.
-    #[must_use]
     pub fn is_shown(self, settings: &Settings) -> bool {
         self == Self::On || self == Self::Auto && settings.has_references
     }
@@ -148,7 +146,7 @@ impl GivenOptions {
     ///
     /// # Errors
     /// [`Error::Option`], [`Error::Value`] or [`Error::Syntax`]; they list what exists.
-    pub fn parse(method: &str, choices: &[OptionSpec], text: &str) -> Result<Self, Error> {
+    pub fn parse(method: &str, choices: &[OptionSpec], text: &str) -> Result<Self> {
         let mut options = Self {
             values: choices.iter().map(|choice| (choice.name, choice.values[0].to_owned())).collect(),
             given: Vec::new(),
@@ -189,7 +187,6 @@ impl GivenOptions {
     ///
     /// # Panics
     /// When the method does not have the option.
-    #[must_use]
     pub fn in_force(&self, choice: &OptionSpec, settings: &Settings) -> String {
         let text = self.text(choice.name);
         if choice.name == Reference::NAME {
@@ -204,7 +201,7 @@ impl GivenOptions {
     }
 }
 
-fn find_choice<'c>(method: &str, choices: &'c [OptionSpec], name: &str) -> Result<&'c OptionSpec, Error> {
+fn find_choice<'c>(method: &str, choices: &'c [OptionSpec], name: &str) -> Result<&'c OptionSpec> {
     let plain = name.replace('_', "-");
     choices.iter().find(|choice| choice.name == plain).ok_or_else(|| Error::Option {
         method: method.into(),

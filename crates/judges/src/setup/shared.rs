@@ -1,7 +1,7 @@
 //! The options that methods share: the reasoning before answers, the reference, the mean of a distribution.
 //! No reasoning is run here.
 
-use super::{Error, GivenOptions, OptionSpec, Reference, options};
+use super::{Error, GivenOptions, OptionSpec, Reference, Result, options};
 use crate::llm::{Effort, ReasoningOptions};
 
 options! {
@@ -39,10 +39,7 @@ options! {
 ///
 /// # Errors
 /// [`Error::Conflict`] for a budget without reasoning, and for one that is no number of tokens.
-pub(crate) fn reasoning(
-    common: &[OptionSpec],
-    given: &GivenOptions,
-) -> Result<Option<ReasoningOptions>, Error> {
+pub(crate) fn reasoning(common: &[OptionSpec], given: &GivenOptions) -> Result<Option<ReasoningOptions>> {
     if common.is_empty() {
         return Ok(None);
     }

@@ -98,7 +98,6 @@ impl Several {
     /// let standings: Vec<Standing> = all.members.iter().map(|member| member.standing).collect();
     /// assert_eq!(standings, [Standing::Agrees, Standing::Agrees, Standing::DisagreesWithAll]);
     /// ```
-    #[must_use]
     pub fn new(annotators: &[Annotator]) -> Self {
         let columns: Vec<Column> = annotators.iter().map(column).collect();
         let mut pairs = Vec::new();
@@ -112,7 +111,6 @@ impl Several {
     }
 
     /// True if an annotator disagrees with all others.
-    #[must_use]
     pub fn disagrees(&self, name: &str) -> bool {
         self.members.iter().any(|one| one.name == name && one.standing == Standing::DisagreesWithAll)
     }
@@ -175,7 +173,6 @@ fn member(name: &str, idx: usize, columns: &[Column], pairs: &[Pair]) -> Member 
 }
 
 /// The mean of the scores that each translation has from any annotator.
-#[must_use]
 pub fn means(annotators: &[Annotator]) -> SegmentScores {
     let mut means = SegmentScores::new();
     let systems = annotators.iter().flat_map(|annotator| annotator.scores.keys());

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::{Bleu, Chrf, Tokenizer};
 use crate::scores::{Scores, SegmentScores, SystemScoreOrigin, SystemScores};
 use crate::testset::TestSet;
-use crate::{Advice, Error};
+use crate::{Advice, Error, Result};
 
 /// A lexical metric and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +27,12 @@ impl Baseline {
     ///
     /// # Errors
     /// A test set without that reference, and texts that cannot be read.
-    pub fn scores(self, testset: &TestSet, reference: Option<&str>) -> Result<Scores, Error> {
+    pub fn scores(self, testset: &TestSet, reference: Option<&str>) -> Result<Scores> {
         let name = chosen(testset, reference)?;
         let references = testset.published_reference(name)?;
         let tokenizer = self.tokenizer(&testset.lp);
         let translations = testset.systems.par_iter().filter(|system| *system != name);
-        let judged: Result<Vec<_>, Error> = translations
+        let judged: Result<Vec<_>> = translations
             .map(|system| {
                 let output = testset.published_output(system)?;
                 let references = references.iter().map(String::as_str);
@@ -87,7 +87,6 @@ impl Baseline {
     /// assert_eq!(signature("bleu:zh"), "nrefs:1|case:mixed|eff:no|tok:zh|smooth:exp");
     /// assert_eq!(signature("chrf++"), "nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no");
     /// ```
-    #[must_use]
     pub fn signature(self) -> String {
         match self {
             Self::Bleu(tokenizer) => {
@@ -108,7 +107,7 @@ impl Baseline {
     }
 }
 
-fn chosen<'a>(testset: &'a TestSet, reference: Option<&str>) -> Result<&'a String, Error> {
+fn chosen<'a>(testset: &'a TestSet, reference: Option<&str>) -> Result<&'a String> {
     let found = reference.and_then(|named| testset.references.iter().find(|name| *name == named));
     found.ok_or_else(|| {
         let (lp, named) = (&testset.lp, reference.map_or_else(String::new, |name| format!(" `{name}`")));
@@ -133,7 +132,7 @@ impl fmt::Display for Baseline {
 impl FromStr for Baseline {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             Error::Unsuitable(format!(
                 "unknown lexical metric `{text}`; hint: it can be bleu, bleu:{{13a,intl,zh,char,none}}, chrf or chrf++"

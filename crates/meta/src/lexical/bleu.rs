@@ -28,13 +28,11 @@ impl Bleu {
     /// // One of two words, no pair of words: the second precision is smoothed to 1/2.
     /// assert!((bleu.sentence("the dog", "the cat") - 50.0).abs() < 1e-9);
     /// ```
-    #[must_use]
     pub fn sentence(self, hypothesis: &str, reference: &str) -> f64 {
         self.count(hypothesis, reference).score(true)
     }
 
     /// Score of a system: counts are summed before precisions are taken.
-    #[must_use]
     pub fn corpus<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> f64 {
         let mut sum = BleuCounts::default();
         for (hypothesis, reference) in pairs {
@@ -44,7 +42,6 @@ impl Bleu {
     }
 
     /// The counts of one segment.
-    #[must_use]
     pub fn count(self, hypothesis: &str, reference: &str) -> BleuCounts {
         let (tokens, reference) = (self.0.tokens(hypothesis), self.0.tokens(reference));
         let lengths = [&tokens, &reference].map(|tokens| tokens.len() as u64);

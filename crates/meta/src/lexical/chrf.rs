@@ -28,13 +28,11 @@ impl Chrf {
     /// // One of two characters, no pair: precision and recall are both (1/2 + 0) / 2.
     /// assert!((Chrf::default().sentence("ab", "ac") - 25.0).abs() < 1e-9);
     /// ```
-    #[must_use]
     pub fn sentence(self, hypothesis: &str, reference: &str) -> f64 {
         self.count(hypothesis, reference).score()
     }
 
     /// Score of a system: counts are summed before the F-score is taken.
-    #[must_use]
     pub fn corpus<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> f64 {
         let mut sum = ChrfCounts(vec![[0; 3]; CHAR_ORDER + self.word_order]);
         for (hypothesis, reference) in pairs {
@@ -46,7 +44,6 @@ impl Chrf {
     }
 
     /// The counts of one segment.
-    #[must_use]
     pub fn count(self, hypothesis: &str, reference: &str) -> ChrfCounts {
         let (characters, ref_characters) = (chars(hypothesis), chars(reference));
         let (tokens, ref_tokens) = (split_words(hypothesis), split_words(reference));

@@ -51,13 +51,11 @@ impl Tokenizer {
     ];
 
     /// The tokenizer of that name in sacreBLEU; `None` for an unknown name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, tokenizer)| tokenizer)
     }
 
     /// Its name in sacreBLEU.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMED.into_iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
@@ -69,7 +67,6 @@ impl Tokenizer {
     /// assert_eq!(Tokenizer::V13a.apply("It costs 3.50, or so."), "It costs 3.50 , or so .");
     /// assert_eq!(Tokenizer::Zh.apply("第2部分"), "第 2 部 分");
     /// ```
-    #[must_use]
     pub fn apply(self, text: &str) -> String {
         match self {
             Self::V13a => western(&format!(" {} ", unescaped(text))),
@@ -81,7 +78,6 @@ impl Tokenizer {
     }
 
     /// The tokens that BLEU counts.
-    #[must_use]
     pub fn tokens(self, text: &str) -> Vec<String> {
         words(&self.apply(text.trim_end())).map(str::to_owned).collect()
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Of, Request, aligned, of, verdicts_of};
-use crate::Error;
+use crate::Result;
 use crate::align::Aligned;
 use crate::annotators::several::Several;
 use crate::annotators::{self, RaterPair};
@@ -45,7 +45,7 @@ const AGAINST_EACH: Statistic = Statistic::Segment(Coefficient::Pearson, Groupin
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
+pub fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>> {
     let systems: Vec<String> = set.machine.iter().cloned().collect();
     let scored = set.gold_source.scored_annotators(&set.testset)?;
     let pairs = annotators::agreement(&scored, &systems);
@@ -56,7 +56,7 @@ pub fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<Annotators>>, Error> {
+pub fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<Annotators>>> {
     let mut annotators = set.gold_source.scored_annotators(&set.testset)?;
     if annotators.len() < 2 {
         return Ok(None);
@@ -86,10 +86,7 @@ pub fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<Annotat
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub fn error_free(
-    request: &Request<'_>,
-    set: &EvalSet,
-) -> Result<Vec<Of<Result<ErrorFree, Undefined>>>, Error> {
+pub fn error_free(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<Result<ErrorFree, Undefined>>>> {
     let ratings = set.gold_source.ratings(&set.testset)?;
     let ratings: Vec<Ratings> = ratings.into_iter().map(|(_, ratings)| ratings).collect();
     let documents = document_numbers(set);

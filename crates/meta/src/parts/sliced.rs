@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{LATENT, Request};
-use crate::Error;
+use crate::Result;
 use crate::agreement::Agreement;
 use crate::align::Aligned;
 use crate::average::{Coefficient, Grouping};
@@ -38,14 +38,14 @@ const SLICED: [Statistic; 3] = [
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub fn slices(request: &Request<'_>, sets: &[EvalSet]) -> Result<Vec<Sliced>, Error> {
+pub fn slices(request: &Request<'_>, sets: &[EvalSet]) -> Result<Vec<Sliced>> {
     let Some(by) = request.by else { return Ok(Vec::new()) };
     let pairs: Vec<String> = sets.iter().map(|set| set.lp().to_owned()).collect();
     let statistics = if request.statistics.is_empty() { &SLICED } else { request.statistics };
     let named = TaskSet::from_statistics(statistics, &pairs);
     let task_set = request.task.unwrap_or(&named);
     let sets: Vec<Cut<'_>> =
-        sets.iter().map(|set| Ok((set, by.slices(&set.testset)?))).collect::<Result<_, Error>>()?;
+        sets.iter().map(|set| Ok((set, by.slices(&set.testset)?))).collect::<Result<_>>()?;
     let slices = once_each(sets.iter().flat_map(|(_, slices)| slices).map(|(name, _)| name));
     let metrics = once_each(sets.iter().flat_map(|(set, _)| set.with_baselines()).map(|metric| &metric.name));
     let mut rows = Vec::new();
@@ -88,7 +88,7 @@ fn over_slices(
     sets: &[Cut<'_>],
     metric: &str,
     names: &[&String],
-) -> Result<Vec<(usize, Sliced)>, Error> {
+) -> Result<Vec<(usize, Sliced)>> {
     let mut parts: Vec<Vec<Aligned>> = vec![Vec::new(); names.len()];
     for (set, slices) in sets.iter().filter(|(set, _)| task.pairs.iter().any(|lp| lp == set.lp())) {
         let Some(scores) = set.with_baselines().find(|scores| scores.name == metric) else { continue };

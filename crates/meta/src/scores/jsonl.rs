@@ -10,14 +10,14 @@ use tribunal_core::files::json;
 
 use super::numbering::Numbered;
 use super::{ScoreFile, check_pairs, line_error, lines};
-use crate::Error;
+use crate::Result;
 use crate::segment::numbers;
 
 /// Reads scores; where lines name languages, those of one pair.
 ///
 /// # Errors
 /// Those of [`super::read`].
-pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Error> {
+pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile> {
     let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
     let (mut named, mut numbered, mut first) = (false, None, 0);
     let mut pairs = BTreeMap::new();
@@ -61,7 +61,6 @@ pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFil
 
 /// True if a file is JSONL of `MetricX`, whose `prediction` is negated when it is read, since lower is
 /// better.
-#[must_use]
 pub fn is_metricx(path: &Path) -> bool {
     let Ok(file) = std::fs::File::open(path) else { return false };
     let mut lines = std::io::BufReader::new(file).lines().map_while(Result::ok);

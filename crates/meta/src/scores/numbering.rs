@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{SegmentScores, line_error};
-use crate::Error;
+use crate::{Error, Result};
 
 /// Scores by segment number, as in a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,6 @@ impl Numbered {
     }
 
     /// True if the file names no system: it then holds the scores of a single one.
-    #[must_use]
     pub fn is_column(&self) -> bool {
         self.scores.keys().eq([""].iter())
     }
@@ -37,14 +36,12 @@ impl Numbered {
     }
 
     /// All numbers that occur.
-    #[must_use]
     pub fn numbers(&self) -> BTreeSet<usize> {
         self.scores.values().flat_map(|column| column.keys().copied()).collect()
     }
 
     /// The number of the first segment, where it is certain: 0 if it occurs; 1 if 0 does not and the number
     /// of segments does.
-    #[must_use]
     pub fn first(&self, n_segments: Option<usize>) -> Option<usize> {
         let numbers = self.numbers();
         if numbers.is_empty() || numbers.contains(&0) {
@@ -55,7 +52,6 @@ impl Numbered {
 
     /// The scores in test-set order, each column up to its last number, where the first segment has this
     /// number.
-    #[must_use]
     pub fn from(&self, first: usize) -> SegmentScores {
         let in_order = |column: &BTreeMap<usize, Option<f64>>| -> Vec<Option<f64>> {
             let end = column.last_key_value().map_or(first, |(last, _)| last + 1);
@@ -68,7 +64,7 @@ impl Numbered {
     ///
     /// # Errors
     /// Numbers that can count from 0 or from 1.
-    pub fn in_testset(&self, path: &Path, n_segments: usize) -> Result<SegmentScores, Error> {
+    pub fn in_testset(&self, path: &Path, n_segments: usize) -> Result<SegmentScores> {
         let Some(first) = self.first(Some(n_segments)) else {
             let why = format!("neither 0 nor {n_segments}, the number of segments, occurs");
             return Err(self.unknown(path, &why));
@@ -77,7 +73,6 @@ impl Numbered {
     }
 
     /// Rejects numbers that can count from 0 or from 1.
-    #[must_use]
     pub fn unknown(&self, path: &Path, why: &str) -> Error {
         let numbers = self.numbers();
         let [first, last] = [numbers.first(), numbers.last()].map(|number| number.copied().unwrap_or(0));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::numbering::Numbered;
 use super::{check_pairs, line_error, lines, parse_score};
-use crate::Error;
+use crate::Result;
 
 const COLUMNS: [&str; 5] = ["segment_id", "source_lang", "target_lang", "system_id", "overall"];
 
@@ -28,7 +28,7 @@ pub(super) fn is_header(line: &str) -> bool {
 ///
 /// # Errors
 /// Lines without one of the fields, a translation with two scores, and files of other or several pairs.
-pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<Numbered, Error> {
+pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<Numbered> {
     let mut lines = lines(text);
     let header = lines.next().map_or("", |(_, line)| line);
     let (places, n_fields) = (places(header).unwrap_or_default(), header.split('\t').count());

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::SegmentScores;
-use crate::Error;
+use crate::{Error, Result};
 
 /// Rule that joins the raters' segment scores to the score of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub enum Joining {
 impl FromStr for Joining {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "sum" => Ok(Self::Sum),
             "mean" => Ok(Self::Mean),
@@ -58,7 +58,6 @@ pub enum Given {
 
 impl UnitScores {
     /// The scores of units by system, segments and score; `None` is a unit without a verdict.
-    #[must_use]
     pub fn new(rows: &[(String, Vec<usize>, Option<f64>)]) -> Self {
         let distinct: BTreeSet<(Option<&usize>, &Vec<usize>)> =
             rows.iter().map(|(_, segs, _)| (segs.iter().min(), segs)).collect();
@@ -74,7 +73,6 @@ impl UnitScores {
     }
 
     /// The scores as columns; `None` where a unit is absent or without a verdict.
-    #[must_use]
     pub fn columns(&self) -> SegmentScores {
         let score = |cell: &Given| match cell {
             Given::Score(score) => Some(*score),
@@ -86,7 +84,6 @@ impl UnitScores {
 
     /// The raters' scores of the same units. `None` where a segment of the unit is not rated, since the rest
     /// may have any score. A system that was not judged gets every unit.
-    #[must_use]
     pub fn gold(&self, gold: &SegmentScores, joining: Joining) -> SegmentScores {
         let joined = |column: &[Option<f64>], segs: &[usize]| -> Option<f64> {
             let scores: Vec<f64> =
@@ -116,7 +113,6 @@ impl UnitScores {
     }
 
     /// Units of which some segments are rated for a system and others are not: they count nowhere.
-    #[must_use]
     pub fn partly_rated(&self, gold: &SegmentScores, systems: &BTreeSet<String>) -> usize {
         let is_partly_rated = |segs: &&Vec<usize>| {
             gold.iter().filter(|(system, _)| systems.contains(*system)).any(|(_, column)| {
@@ -158,7 +154,6 @@ impl UnitScores {
     }
 
     /// The units that lie wholly within some segments, by their position.
-    #[must_use]
     pub fn within(&self, segments: &[usize]) -> Vec<usize> {
         let segments: BTreeSet<&usize> = segments.iter().collect();
         let is_inside = |(_, segs): &(usize, &Vec<usize>)| segs.iter().all(|seg| segments.contains(seg));

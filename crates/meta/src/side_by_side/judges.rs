@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Apart, SideBySide, compare};
 use crate::{
-    Error,
+    Error, Result,
     align::Aligned,
     judgements::{Judgement, Judgements, Unit},
     spans::{self, Overlap, located},
@@ -37,7 +37,7 @@ impl JudgePair {
     ///
     /// # Errors
     /// Judges of different texts, or of systems and of segments; no translation that both have a score on.
-    pub fn new(first: &Judgements, second: &Judgements) -> Result<Self, Error> {
+    pub fn new(first: &Judgements, second: &Judgements) -> Result<Self> {
         same_level(first, second)?;
         let shared = shared(first, second)?;
         let systems: BTreeSet<&str> = shared.keys().map(|(system, _)| *system).collect();
@@ -78,14 +78,13 @@ impl JudgePair {
     ///
     /// # Errors
     /// Judges of different texts, or of systems and of segments.
-    pub fn of_shared(first: &Judgements, second: &Judgements) -> Result<Option<Self>, Error> {
+    pub fn of_shared(first: &Judgements, second: &Judgements) -> Result<Option<Self>> {
         let both_scored = |(a, b): &(&Judgement, &Judgement)| a.score.is_some() && b.score.is_some();
         let is_shared = shared(first, second)?.values().any(both_scored);
         is_shared.then(|| Self::new(first, second)).transpose()
     }
 
     /// The share of pairs of systems in the same order; `None` where there is no pair.
-    #[must_use]
     pub fn same_order(&self) -> Option<f64> {
         let agreement = self.found.systems.agreement;
         (agreement.pairs > 0).then(|| agreement.agree as f64 / agreement.pairs as f64)
@@ -94,7 +93,7 @@ impl JudgePair {
 
 /// Rejects scores of systems beside scores of segments: a single score of a system is not the score of its
 /// first segment.
-fn same_level(first: &Judgements, second: &Judgements) -> Result<(), Error> {
+fn same_level(first: &Judgements, second: &Judgements) -> Result<()> {
     let most = |judge: &Judgements| judge.systems.values().map(BTreeMap::len).max().unwrap_or(0);
     let is_file = |judge: &Judgements| judge.pairs().iter().all(|pair| pair.is_empty());
     for (systems, segments) in [(first, second), (second, first)] {
@@ -119,7 +118,7 @@ fn same_text(a: &str, b: &str) -> bool {
 }
 
 /// The translations that both judged, by system and unit.
-fn shared<'a>(first: &'a Judgements, second: &'a Judgements) -> Result<Shared<'a>, Error> {
+fn shared<'a>(first: &'a Judgements, second: &'a Judgements) -> Result<Shared<'a>> {
     let mut shared = BTreeMap::new();
     for (system, units) in &first.systems {
         let Some(others) = second.systems.get(system) else { continue };

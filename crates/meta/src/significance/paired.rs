@@ -79,7 +79,6 @@ pub fn compare_systems(pairs: &[(f64, f64)], resamples: usize, seed: u64) -> Res
 }
 
 /// A mean score and its 95% bootstrap interval over segments.
-#[must_use]
 pub fn mean_interval(scores: &[f64], resamples: usize, seed: u64) -> (f64, (f64, f64)) {
     let (in_range, exponent) = scaled(scores);
     let mut boot: Vec<f64> = (0..resamples as u64)
@@ -95,7 +94,6 @@ fn in_units((low, high): (f64, f64), exponent: i32) -> (f64, f64) {
 }
 
 /// The 2.5th and 97.5th percentile of sorted values (nearest rank).
-#[must_use]
 pub fn percentile_interval(sorted: &[f64]) -> (f64, f64) {
     let Some(last) = sorted.len().checked_sub(1) else { return (f64::NAN, f64::NAN) };
     let at = |share: f64| sorted[(share * last as f64).round() as usize];

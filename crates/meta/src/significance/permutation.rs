@@ -14,7 +14,6 @@ use super::{Comparison, Resampling};
 ///
 /// `first` and `second` are scores of the same cells; `statistic` reads one such vector. A resample where a
 /// statistic is undefined counts as a difference of minus infinity: it never reaches the observed one.
-#[must_use]
 pub fn perm_both(
     first: &[f64],
     second: &[f64],
@@ -60,7 +59,6 @@ pub(super) fn coins(n: usize, random: &mut Pcg64) -> Vec<bool> {
 /// assert_eq!(standardised(&[1.0, 3.0]), [-1.0, 1.0]);
 /// assert_eq!(standardised(&[4.0, 4.0]), [0.0, 0.0]);
 /// ```
-#[must_use]
 pub fn standardised(scores: &[f64]) -> Vec<f64> {
     let (scores, _) = scaled(scores);
     let mean = super::super::correlation::mean(&scores);
@@ -83,7 +81,6 @@ impl PairCells {
     /// Judges every pair of the cells of `mask` that the raters scored, at threshold `epsilon`.
     ///
     /// `mask` has the shape of the scores; metrics are compared on the cells that both scored.
-    #[must_use]
     pub fn new(scores: &Aligned, epsilon: f64, mask: &[bool]) -> Self {
         let mut right = Vec::new();
         let mut pairs_of_segment = Vec::with_capacity(scores.n_segments);
@@ -109,7 +106,6 @@ impl PairCells {
     }
 
     /// Mean accuracy over segments.
-    #[must_use]
     pub fn accuracy(&self) -> f64 {
         let right = self.right.iter().zip(&self.weights).map(|(right, weight)| i64::from(*right) * weight);
         right.sum::<i64>() as f64 / self.whole as f64
@@ -118,7 +114,6 @@ impl PairCells {
     /// Swaps the two metrics' pairs, each threshold staying with its metric.
     ///
     /// Both must come from the same mask.
-    #[must_use]
     pub fn compare(&self, other: &Self, resampling: Resampling) -> Comparison {
         // A pair that both judge alike cancels out, whichever side it is on.
         let differing: Vec<i64> = self

@@ -28,7 +28,6 @@ pub struct Ranked {
 /// let ranks: Vec<usize> = assign_ranks(&scores, &p, 0.05).into_iter().map(|r| r.rank).collect();
 /// assert_eq!(ranks, [1, 1, 2]);
 /// ```
-#[must_use]
 pub fn assign_ranks(
     values: &[(String, f64)],
     p_values: &BTreeMap<(String, String), f64>,
@@ -50,7 +49,6 @@ pub fn assign_ranks(
 }
 
 /// Names and values, highest value first, ties by name.
-#[must_use]
 pub fn best_first(values: &[(String, f64)]) -> Vec<(String, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

@@ -20,7 +20,6 @@ pub enum RankCoefficient {
 /// Swaps the two metrics' standardised scores cell by cell and recomputes both coefficients.
 ///
 /// `gold`, `first` and `second` are scores of the same cells. `None` where a coefficient is undefined.
-#[must_use]
 pub fn perm_both_ranks(
     coefficient: RankCoefficient,
     gold: &[f64],

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::super::Error;
+use super::super::Result;
 use super::super::correlation::pearson_value;
 use super::super::eval_set::EvalSet;
 use super::super::probability::student_t_tail;
@@ -29,7 +29,7 @@ pub struct Compared {
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn compare_all(eval_set: &EvalSet) -> Result<Vec<Compared>, Error> {
+pub fn compare_all(eval_set: &EvalSet) -> Result<Vec<Compared>> {
     let mut all = Vec::new();
     for (index, one) in eval_set.metrics.iter().enumerate() {
         for other in &eval_set.metrics[index + 1..] {
@@ -91,7 +91,6 @@ fn compare(
 /// // Equal correlations: even odds.
 /// assert!((williams(0.5, 0.5, 0.3, 20).unwrap() - 0.5).abs() < 1e-12);
 /// ```
-#[must_use]
 pub fn williams(first: f64, second: f64, between: f64, n: usize) -> Option<f64> {
     if n < 4 {
         return None;
@@ -115,7 +114,6 @@ pub fn williams(first: f64, second: f64, between: f64, n: usize) -> Option<f64> 
 /// let p = williams_of(&gold, &[2.0, 1.0, 3.0, 4.0, 5.0], &[5.0, 1.0, 2.0, 4.0, 3.0]).unwrap();
 /// assert!(p < 0.1, "{p}");
 /// ```
-#[must_use]
 pub fn williams_of(gold: &[f64], first: &[f64], second: &[f64]) -> Option<f64> {
     let r = |a: &[f64], b: &[f64]| pearson_value(a, b).ok();
     williams(r(gold, first)?, r(gold, second)?, r(first, second)?, gold.len())

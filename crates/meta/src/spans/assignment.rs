@@ -34,7 +34,6 @@ impl Assignment {
     /// assert_eq!(found.columns, [Some(1), Some(0)]);
     /// assert!((found.value - 1.5).abs() < 1e-12);
     /// ```
-    #[must_use]
     pub fn of(rows: &[Row], n_columns: usize) -> Self {
         let mut search = Search::new(rows, n_columns);
         (0..rows.len()).for_each(|row| search.augment(row));
@@ -48,7 +47,6 @@ impl Assignment {
 
     /// A lower bound of what every matching with this choice for a row, a column and its weight, has less
     /// than [`Assignment::value`]; the bounds of several rows add up.
-    #[must_use]
     pub fn loss(&self, row: usize, choice: Option<(usize, f64)>) -> f64 {
         let slack = choice.map_or(-self.u[row], |(column, weight)| -weight - self.u[row] - self.v[column]);
         slack.max(0.0)

@@ -24,7 +24,6 @@ pub type Marks = (&'static str, Vec<Verdict>, Vec<Unit>);
 /// - `constant`: the whole translation is one error.
 ///
 /// Severities of `length` and `constant` are the raters' most frequent one.
-#[must_use]
 pub fn marks(
     outputs: &BTreeMap<String, Vec<String>>,
     ratings: &[Ratings],

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::mpp::mpp;
 use super::placement::{Placement, Quote, place};
 use super::{Overlap, PrecisionRecall, SEVERITY_CREDIT, Span, characters, exact, partial};
-use crate::Error;
+use crate::{Error, Result};
 
 /// Rule for counting marked characters, or spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -41,13 +41,11 @@ impl Definition {
     pub const ALL: [Self; 4] = [Self::Offsets, Self::Fsp, Self::WmtQe, Self::Mpp];
 
     /// The unit of the counts: characters or spans.
-    #[must_use]
     pub fn unit(self) -> &'static str {
         if self == Self::Mpp { "spans" } else { "characters" }
     }
 
     /// The name on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Offsets => "offsets",
@@ -67,7 +65,7 @@ impl fmt::Display for Definition {
 impl FromStr for Definition {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|definition| definition.name() == text).ok_or_else(|| {
             Error::Unsuitable(format!(
                 "`{text}` is not a definition of span F1; hint: it can be offsets, fsp, wmt-qe or mpp"
@@ -109,7 +107,6 @@ impl<T> BySide<T> {
 
 impl BySide<Overlap> {
     /// The micro-averages over everything added up.
-    #[must_use]
     pub fn scores(&self) -> BySide<PrecisionRecall> {
         BySide { target: self.target.score(), source: self.source.score() }
     }
@@ -199,7 +196,6 @@ fn costing(overlap: Overlap, lost: f64) -> Overlap {
 
 /// The place of each error: that of the answer, or the first free one where the answer has none; `None` for a
 /// quote that is not in the text.
-#[must_use]
 pub fn located(named: &[Named], texts: Texts) -> Vec<Option<Span>> {
     let place_of = |named: &Named| {
         let (start, end) = named.place.filter(|(start, end)| start < end)?;

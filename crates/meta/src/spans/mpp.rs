@@ -42,7 +42,6 @@ pub const MOST_PAIRS: usize = 250_000;
 /// assert_eq!((score.precision, score.recall), (0.5, 0.5));
 /// assert_eq!(mpp(&[], &[], 0).unwrap().score().f1, 1.0);
 /// ```
-#[must_use]
 pub fn mpp(gold: &[Span], predicted: &[Span], lost: usize) -> Option<Overlap> {
     let nonempty = |spans: &[Span]| -> Vec<Span> {
         spans.iter().filter(|span| span.start < span.end).copied().collect()

@@ -36,7 +36,6 @@ pub struct Quote<'a> {
 /// assert_eq!(place("other the", &[quote], &[], Placement::Honest)[0].unwrap().start, 6);
 /// assert_eq!(place("abc", &[Quote { text: "xy", severity: 1 }], &[], Placement::Honest), [None]);
 /// ```
-#[must_use]
 pub fn place(text: &str, quotes: &[Quote], gold: &[Span], how: Placement) -> Vec<Option<Span>> {
     let chars: Vec<char> = text.chars().collect();
     let bytes: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();

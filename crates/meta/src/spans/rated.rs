@@ -30,7 +30,6 @@ struct Parts {
 
 impl Rated {
     /// The ratings of a unit's segments, each by the first rater that rated it; `None` where none did.
-    #[must_use]
     pub fn new(verdict: &Verdict, unit: &Unit, ratings: &[Ratings]) -> Option<Self> {
         let chars: Vec<char> = verdict.hypothesis.chars().collect();
         let mut rated = Self { spans: Vec::new(), texts: Vec::new(), n_segments: 0, parts: None };
@@ -55,13 +54,11 @@ impl Rated {
     }
 
     /// The errors that the first rater of a segment marked there; `None` if it is not rated.
-    #[must_use]
     pub fn errors_of<'a>(ratings: &'a [Ratings], system: &str, seg: usize) -> Option<&'a [RatedError]> {
         ratings.iter().find_map(|rater| rater.get(system)?.get(seg)?.as_deref())
     }
 
     /// The rated parts of a span: the span itself where everything is rated.
-    #[must_use]
     pub fn cut(&self, span: Span) -> Vec<Span> {
         let Some(Parts { source, target }) = &self.parts else { return vec![span] };
         let parts = if span.in_source { source } else { target };

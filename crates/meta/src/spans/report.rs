@@ -85,7 +85,6 @@ pub struct SpanMeans {
 
 impl SpanReport {
     /// Characters under a definition: of the translation, and of the source where the definition counts it.
-    #[must_use]
     pub fn under(&self, definition: Definition) -> (&PrecisionRecall, Option<&PrecisionRecall>) {
         under(definition, &self.characters, [&self.fsp, &self.wmt_qe, &self.mpp])
     }
@@ -93,7 +92,6 @@ impl SpanReport {
 
 impl SpanMeans {
     /// [`SpanReport::under`], averaged over language pairs.
-    #[must_use]
     pub fn under(&self, definition: Definition) -> (&PrecisionRecall, Option<&PrecisionRecall>) {
         under(definition, &self.characters, [&self.fsp, &self.wmt_qe, &self.mpp])
     }
@@ -123,7 +121,6 @@ struct Sums {
 ///
 /// `units` has the unit of each verdict, `documents` the document of each segment of the test set. `None`
 /// where no verdict covers a rated segment: then there is nothing to compare.
-#[must_use]
 pub fn compare(
     name: &str,
     verdicts: &[Verdict],
@@ -184,7 +181,6 @@ fn in_source(characters: &BySide<Overlap>) -> f64 {
 
 impl JudgedError {
     /// The error in the form that spans are counted in.
-    #[must_use]
     pub fn named(&self) -> Named<'_> {
         Named {
             quote: &self.span,
@@ -236,7 +232,6 @@ fn errors_per_document(
 }
 
 /// The means of each run's reports over language pairs, in order of their first report.
-#[must_use]
 pub fn means(reports: &[&SpanReport]) -> Vec<SpanMeans> {
     let mut names: Vec<&String> = Vec::new();
     for report in reports {

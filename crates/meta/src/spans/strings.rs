@@ -15,7 +15,6 @@ use super::Overlap;
 /// assert!(himate_match(&gold, &detected, 0.8));
 /// assert!(!himate_match(&gold, &detected, 0.9));
 /// ```
-#[must_use]
 pub fn himate_match<T: PartialEq>(gold: &[T], detected: &[T], theta: f64) -> bool {
     let run = longest_common_run(gold, detected) as f64;
     run > 0.0 && run / gold.len() as f64 >= theta && run / detected.len() as f64 >= theta
@@ -39,7 +38,6 @@ fn longest_common_run<T: PartialEq>(a: &[T], b: &[T]) -> usize {
 
 /// The spans of one unit matched by Algorithm 1, in order, each gold span at most once. The paper does not
 /// define how a second match of the same gold span counts; here it is wrong.
-#[must_use]
 pub fn himate(gold: &[&str], detected: &[&str], theta: f64) -> Overlap {
     let [gold, detected] =
         [gold, detected].map(|spans| spans.iter().map(|text| tokens(text)).collect::<Vec<_>>());
@@ -49,7 +47,6 @@ pub fn himate(gold: &[&str], detected: &[&str], theta: f64) -> Overlap {
 /// The spans of one unit matched as strings: one contains the other, apart from case and space around them.
 ///
 /// Source: M-MAD, Table 4, which only states that output strings are matched with gold annotations.
-#[must_use]
 pub fn mmad(gold: &[&str], detected: &[&str]) -> Overlap {
     let plain = |text: &&str| text.trim().to_lowercase();
     let [gold, detected] = [gold, detected].map(|spans| spans.iter().map(plain).collect::<Vec<_>>());
@@ -76,7 +73,6 @@ fn one_to_one<T>(gold: &[T], detected: &[T], matches: impl Fn(&T, &T) -> bool) -
 }
 
 /// Words, with every ideograph and kana a token of its own.
-#[must_use]
 pub fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     for word in text.split_whitespace() {

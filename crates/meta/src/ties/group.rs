@@ -32,7 +32,6 @@ pub struct Within {
 }
 
 impl Group {
-    #[must_use]
     pub fn new(gold: &[f64], metric: &[f64]) -> Self {
         let counts = PairCounts::count(gold, metric);
         let mut sorted: Vec<f64> = gold.to_vec();
@@ -53,7 +52,6 @@ impl Group {
     /// Counts the pairs within a distance, in O(n log n). Differences of sorted scores stay sorted after
     /// rounding, so that every pair is counted on the side of the distance that its computed difference is
     /// on.
-    #[must_use]
     pub fn within(&self, epsilon: f64) -> Within {
         let mut found = Within { gained: 0, lost: 0, last: 0.0, next: f64::INFINITY };
         let mut tally = Tally::new(self.n_classes);

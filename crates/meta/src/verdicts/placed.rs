@@ -28,7 +28,6 @@ impl<'a> Placement<'a> {
     /// let placement = Placement::new(&systems, &places, &[("a", 0), ("my_b", 2)].into_iter());
     /// assert_eq!((placement.seg("my_b", 2), placement.system("other")), (2, "other"));
     /// ```
-    #[must_use]
     pub fn new<'u>(
         systems: &'a [String],
         places: &'a [Place],
@@ -51,7 +50,6 @@ impl<'a> Placement<'a> {
     }
 
     /// The number of a segment in the test set.
-    #[must_use]
     pub fn seg(&self, doc: &str, seg: usize) -> usize {
         let segs =
             self.documents.as_ref().and_then(|all| all.get(doc).or_else(|| all.get(unspaced(doc).as_str())));
@@ -59,7 +57,6 @@ impl<'a> Placement<'a> {
     }
 
     /// The name of a system in the test set.
-    #[must_use]
     pub fn system<'n>(&'n self, name: &'n str) -> &'n str {
         let find = |name: &str| self.systems.iter().find(|known| *known == name);
         find(name).or_else(|| find(&unspaced(name))).map_or(name, String::as_str)
@@ -67,7 +64,6 @@ impl<'a> Placement<'a> {
 }
 
 /// The verdicts of a run on segments of a test set, by its names and numbers.
-#[must_use]
 pub fn placed(mut verdicts: Vec<Verdict>, testset: &TestSet) -> Vec<Verdict> {
     let segs = |verdict: &Verdict| verdict.seg.iter().chain(&verdict.segs).copied().collect::<Vec<_>>();
     let units = verdicts.iter().flat_map(|v| segs(v).into_iter().map(|seg| (v.doc.as_str(), seg)));

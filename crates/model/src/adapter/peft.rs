@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Adapter, AdapterConfig, AdapterLayer, LowRank, Module, Numbers};
 use crate::{
-    Error, files,
+    Error, Result, files,
     small_file::{self, MAX_SETTINGS_BYTES},
 };
 
@@ -38,7 +38,6 @@ const UNDERSTOOD: &str = "\
 const STARTS: &[&str] = &["gaussian", "eva", "orthogonal"];
 
 /// Returns true if a folder looks like an adapter.
-#[must_use]
 pub fn is_adapter(dir: &Path) -> bool {
     dir.join(CONFIG_FILE).is_file()
 }
@@ -56,7 +55,7 @@ impl At<'_> {
     }
 }
 
-pub(super) fn read(dir: &Path) -> Result<Adapter, Error> {
+pub(super) fn read(dir: &Path) -> Result<Adapter> {
     let (config_path, weights_path) = (dir.join(CONFIG_FILE), dir.join(WEIGHTS_FILE));
     let at = At(&config_path);
     let text = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(|e| at.io(e))?;
@@ -75,7 +74,7 @@ pub(super) fn read(dir: &Path) -> Result<Adapter, Error> {
 }
 
 /// The settings, all of which must be supported.
-fn settings(at: &At<'_>, json: &Value) -> Result<AdapterConfig, Error> {
+fn settings(at: &At<'_>, json: &Value) -> Result<AdapterConfig> {
     let kind = json.get("peft_type").and_then(Value::as_str).unwrap_or("");
     if kind != "LORA" {
         return Err(at.bad(format!("`peft_type` is `{kind}`"), "only adapters of type `LORA` are supported"));
@@ -108,7 +107,7 @@ fn settings(at: &At<'_>, json: &Value) -> Result<AdapterConfig, Error> {
 }
 
 /// Rejects the first setting, by name, that would change the adapter's result and is not supported.
-fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<(), Error> {
+fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<()> {
     let hint = "merge the adapter into its base with PEFT's `merge_and_unload` and use the merged model";
     let text = |key: &str| json.get(key).and_then(Value::as_str);
     if let Some(bias) = text("bias").filter(|&bias| bias != "none") {
@@ -134,7 +133,7 @@ fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<(), Error> {
 
 /// Checks that the modules named by the settings are those that have tensors. A pattern in place of a list is
 /// not checked.
-fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Result<(), Error> {
+fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Result<()> {
     let Value::Array(targets) = targets else {
         if targets.is_null() || targets.is_string() {
             return Ok(());
@@ -168,11 +167,7 @@ struct Halves {
     b: Option<Half>,
 }
 
-fn layers(
-    at: &At<'_>,
-    tensors: &SafeTensors<'_>,
-    rank: usize,
-) -> Result<(Vec<AdapterLayer>, Numbers), Error> {
+fn layers(at: &At<'_>, tensors: &SafeTensors<'_>, rank: usize) -> Result<(Vec<AdapterLayer>, Numbers)> {
     let mut halves: Vec<BTreeMap<Module, Halves>> = Vec::new();
     let mut numbers = None;
     for (name, view) in tensors.iter() {
@@ -213,7 +208,7 @@ fn layers(
         Ok((module, LowRank { a: a.values, b: b.values, n_in, n_out }))
     };
     let layer = |(i, halves): (usize, BTreeMap<Module, Halves>)| {
-        halves.into_iter().map(|entry| pair(i, entry)).collect::<Result<AdapterLayer, Error>>()
+        halves.into_iter().map(|entry| pair(i, entry)).collect::<Result<AdapterLayer>>()
     };
     Ok((halves.into_iter().enumerate().map(layer).collect::<Result<_, _>>()?, numbers))
 }
@@ -237,7 +232,7 @@ fn place(name: &str) -> Option<(usize, Module, bool)> {
     Some((layer, module, is_a))
 }
 
-fn half(at: &At<'_>, name: &str, view: &TensorView<'_>) -> Result<(Half, Numbers), Error> {
+fn half(at: &At<'_>, name: &str, view: &TensorView<'_>) -> Result<(Half, Numbers)> {
     let &[rows, columns] = view.shape() else {
         let reason = format!("tensor `{name}` has shape {:?}, a matrix was expected", view.shape());
         return Err(at.bad(reason, "only adapters of linear layers are supported"));

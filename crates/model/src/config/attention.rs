@@ -2,7 +2,7 @@
 //! own. It computes nothing.
 
 use super::{Config, Rope, Scaling};
-use crate::Error;
+use crate::{Error, Result};
 
 /// The most heads, and values of a head.
 const MOST: usize = 1 << 12;
@@ -73,37 +73,31 @@ impl Attention {
     }
 
     /// Numbers that one token adds to a layer's cache: keys and values.
-    #[must_use]
     pub fn cached(&self) -> usize {
         self.cached_parts() * self.kv_width()
     }
 
     /// Parts of a layer's cache: keys and values, or compressed rows.
-    #[must_use]
     pub fn cached_parts(&self) -> usize {
         if self.latent.is_some() { 1 } else { 2 }
     }
 
     /// Values of a head's query as it is projected.
-    #[must_use]
     pub fn query_dim(&self) -> usize {
         self.latent.as_ref().map_or(self.head_dim, |latent| latent.plain_dim + self.rotary_dim)
     }
 
     /// Values of a head that are attended to: the first ones of a compressed row are expanded after that.
-    #[must_use]
     pub fn attended_dim(&self) -> usize {
         self.latent.as_ref().map_or(self.head_dim, |latent| latent.rank)
     }
 
     /// Values of a head's output.
-    #[must_use]
     pub fn output_dim(&self) -> usize {
         self.latent.as_ref().map_or(self.head_dim, |latent| latent.value_dim)
     }
 
     /// Width of a token's keys, or of its values.
-    #[must_use]
     pub fn kv_width(&self) -> usize {
         self.n_kv_heads * self.head_dim
     }
@@ -120,7 +114,6 @@ pub struct Windows {
 
 impl Config {
     /// The attention of one kind. Where no layer slides, both are equal.
-    #[must_use]
     pub fn attention(&self, kind: AttentionKind) -> &Attention {
         match (kind, &self.sliding) {
             (AttentionKind::Sliding, Some(sliding)) => sliding,
@@ -134,33 +127,28 @@ impl Config {
     }
 
     /// The kind of a layer's attention.
-    #[must_use]
     pub fn kind_of(&self, layer: usize) -> AttentionKind {
         if self.slides.get(layer) == Some(&true) { AttentionKind::Sliding } else { AttentionKind::Full }
     }
 
     /// The attention of a layer. A layer with Gated DeltaNet instead has none, and the value has no meaning.
-    #[must_use]
     pub fn attention_of(&self, layer: usize) -> &Attention {
         self.attention(self.kind_of(layer))
     }
 
     /// Number of layers that have a place in the cache. An encoder computes a text in one step, so that all
     /// of its layers share one.
-    #[must_use]
     pub fn n_cached_layers(&self) -> usize {
         if self.encoder.is_some() { 1 } else { self.n_layers }
     }
 
     /// Number of layers with this kind of attention that have a place in the cache.
-    #[must_use]
     pub fn n_layers_of(&self, kind: AttentionKind) -> usize {
         let attends = |&layer: &usize| self.delta_net_of(layer).is_none() && self.kind_of(layer) == kind;
         (0..self.n_cached_layers()).filter(attends).count()
     }
 
     /// Returns true if sliding layers rotate by other angles than the full ones.
-    #[must_use]
     pub fn has_sliding_angles(&self) -> bool {
         let is_other = |sliding: &Attention| {
             (&sliding.rope, sliding.rotary_dim) != (&self.full.rope, self.full.rotary_dim)
@@ -170,19 +158,16 @@ impl Config {
 
     /// Keys that a query of a sliding layer sees; `None` where there are no such layers, or where they see
     /// all.
-    #[must_use]
     pub fn window(&self) -> Option<usize> {
         self.sliding.as_ref().and_then(|sliding| sliding.window)
     }
 
     /// Width of a token's queries in a layer.
-    #[must_use]
     pub fn query_width(&self, kind: AttentionKind) -> usize {
         self.n_heads * self.attention(kind).head_dim
     }
 
     /// Numbers that one token adds to the cache, in all layers.
-    #[must_use]
     pub fn cached(&self) -> usize {
         let layers = (0..self.n_cached_layers()).filter(|&layer| self.delta_net_of(layer).is_none());
         layers.map(|layer| self.attention_of(layer).cached()).sum()
@@ -190,7 +175,7 @@ impl Config {
 }
 
 /// Rejects sizes that no checkpoint has, and ropes that do not fit them.
-pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
+pub(super) fn check(path: &str, config: &Config) -> Result<()> {
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
     for attention in config.attentions() {
         let Attention { head_dim, n_kv_heads, rotary_dim, .. } = *attention;
@@ -221,7 +206,7 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_latent(path: &str, latent: &Latent) -> Result<(), Error> {
+fn check_latent(path: &str, latent: &Latent) -> Result<()> {
     let rank = ("rank of keys and values", latent.rank);
     for (key, size) in [
         rank,

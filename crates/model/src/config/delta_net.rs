@@ -1,7 +1,7 @@
 //! Gated DeltaNet instead of attention: number and width of its heads, and its layers. It computes nothing.
 
 use super::Config;
-use crate::Error;
+use crate::{Error, Result};
 
 /// Values of a head are a multiple of this, the lanes of a vector.
 const UNIT: usize = 16;
@@ -39,20 +39,17 @@ pub struct DeltaNet {
 
 impl DeltaNet {
     /// Width of the queries, of the keys, and of the values of a token.
-    #[must_use]
     pub fn widths(&self) -> [usize; 3] {
         let keys = self.n_key_heads * self.key_dim;
         [keys, keys, self.n_value_heads * self.value_dim]
     }
 
     /// Channels of the convolution: queries, keys and values.
-    #[must_use]
     pub fn channels(&self) -> usize {
         self.widths().iter().sum()
     }
 
     /// The key head that a value head takes.
-    #[must_use]
     pub fn key_head(&self, value_head: usize) -> usize {
         if self.is_tiled {
             value_head % self.n_key_heads
@@ -62,12 +59,10 @@ impl DeltaNet {
     }
 
     /// Numbers of one layer's state: inputs of the convolution, then a matrix for each value head.
-    #[must_use]
     pub fn state(&self) -> usize {
         (self.conv - 1) * self.channels() + self.n_value_heads * self.key_dim * self.value_dim
     }
 
-    #[must_use]
     pub fn n_layers(&self) -> usize {
         self.layers.iter().filter(|is| **is).count()
     }
@@ -75,26 +70,23 @@ impl DeltaNet {
 
 impl Config {
     /// The DeltaNet of a layer; `None` where it has attention.
-    #[must_use]
     pub fn delta_net_of(&self, layer: usize) -> Option<&DeltaNet> {
         self.delta_net.as_ref().filter(|delta| delta.layers.get(layer) == Some(&true))
     }
 
     /// Layers that have keys and values.
-    #[must_use]
     pub fn n_attention_layers(&self) -> usize {
         self.n_layers - self.delta_net.as_ref().map_or(0, DeltaNet::n_layers)
     }
 
     /// Bytes of one sequence's recurrent state in all layers, f32; 0 for a model of attention alone.
-    #[must_use]
     pub fn state_bytes(&self) -> usize {
         self.delta_net.as_ref().map_or(0, |delta| delta.n_layers() * delta.state() * size_of::<f32>())
     }
 }
 
 /// Rejects sizes that no checkpoint has. Readers have checked that value heads are a multiple of key heads.
-pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
+pub(super) fn check(path: &str, config: &Config) -> Result<()> {
     let Some(delta) = &config.delta_net else { return Ok(()) };
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
     for (key, size, most) in [

@@ -23,13 +23,11 @@ impl EncoderConfig {
     pub const TYPES: &str = "model.embed_types.weight";
 
     /// The token that has a position of its own wherever it is, since it fills up the texts of a batch.
-    #[must_use]
     pub fn padding(self) -> Option<u32> {
         self.first_position.checked_sub(1).and_then(|id| u32::try_from(id).ok())
     }
 
     /// The name of the norm outside of layers: behind the embeddings, or behind the last layer.
-    #[must_use]
     pub fn outer_norm(norms: LayerNorms) -> &'static str {
         if norms == LayerNorms::Behind { "model.embed_norm" } else { "model.norm" }
     }

@@ -1,7 +1,7 @@
 //! The experts of a model's feed-forward layers: their number, width and routing. It computes nothing.
 
 use super::Config;
-use crate::Error;
+use crate::{Error, Result};
 
 /// The most experts of a layer: checked before memory is allocated for them.
 pub const MAX_EXPERTS: usize = 1 << 12;
@@ -78,7 +78,6 @@ pub enum Scoring {
 
 impl Routing {
     /// One group, no bias, no scale.
-    #[must_use]
     pub fn softmax(top_k: usize, is_normalised: bool) -> Self {
         let normalised = is_normalised.then_some(0.0);
         let scoring = Scoring::Softmax;
@@ -107,13 +106,11 @@ impl Experts {
 
 impl Config {
     /// The experts of a layer; `None` where its feed-forward half is dense.
-    #[must_use]
     pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
         self.experts.as_ref().filter(|experts| experts.layers.get(layer) == Some(&true))
     }
 
     /// Columns of the dense feed-forward halves; 0 where every layer has experts.
-    #[must_use]
     pub fn dense_width(&self) -> usize {
         let is_dense =
             (0..self.n_layers).any(|layer| self.experts_of(layer).is_none_or(|experts| experts.beside_dense));
@@ -122,7 +119,7 @@ impl Config {
 }
 
 /// Rejects sizes that no checkpoint has, and a choice that cannot be made.
-pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
+pub(super) fn check(path: &str, config: &Config) -> Result<()> {
     let Some(experts) = &config.experts else { return Ok(()) };
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
     let Routing { top_k, n_groups, top_groups, scale, .. } = experts.routing;

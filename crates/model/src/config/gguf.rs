@@ -3,7 +3,7 @@
 
 use super::{Attention, Config, Rope, Scaling, ScoreHead, Windows};
 use crate::{
-    Error,
+    Error, Result,
     gguf::{Value, in_words, number, shown},
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct Schema {
     pub is_interleaved: bool,
     /// Only a part of each head is rotated.
     pub rotates_in_part: bool,
-    pub config: fn(&Reader<'_>) -> Result<Config, Error>,
+    pub config: fn(&Reader<'_>) -> Result<Config>,
 }
 
 impl Schema {
@@ -52,7 +52,7 @@ impl Schema {
     ///
     /// # Errors
     /// Names the key that is missing, has an unexpected value or is unknown; `path` is for the message.
-    pub fn read(&self, path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<Config, Error> {
+    pub fn read(&self, path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<Config> {
         let reader = Reader { path, metadata, prefix: self.architecture, schema: self, tensors };
         reader.check_keys()?;
         let stop_ids = reader.eos()?.into_iter().collect();
@@ -88,7 +88,7 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// A Llama-like decoder; vocabulary, tied embeddings and stop tokens are read by [`Schema::read`].
-    pub fn decoder(&self, windows: Windows) -> Result<Config, Error> {
+    pub fn decoder(&self, windows: Windows) -> Result<Config> {
         let (hidden, n_heads) = (self.size("embedding_length")?, self.size("attention.head_count")?);
         let head_dim = self.optional_size("attention.key_length")?.unwrap_or(hidden / n_heads.max(1));
         let [n_kv_heads, n_sliding_kv_heads] = self.kv_heads(&windows.slides, n_heads)?;
@@ -117,7 +117,7 @@ impl Reader<'_> {
     }
 
     /// The id of the end of a text.
-    fn eos(&self) -> Result<Option<u32>, Error> {
+    fn eos(&self) -> Result<Option<u32>> {
         let key = "tokenizer.ggml.eos_token_id";
         let Some(value) = self.metadata.get(key) else { return Ok(None) };
         let id = whole(value).filter(|id| *id < self.tensors.vocab).and_then(|id| u32::try_from(id).ok());
@@ -130,7 +130,7 @@ impl Reader<'_> {
 
     /// The score head of a file whose pooling type is `RANK`: one output for each label, one without labels.
     /// llama.cpp applies a softmax to its outputs.
-    fn score_head(&self) -> Result<Option<ScoreHead>, Error> {
+    fn score_head(&self) -> Result<Option<ScoreHead>> {
         const RANK: usize = 4;
         let key = "pooling_type";
         match self.optional_size(key)? {
@@ -154,13 +154,13 @@ impl Reader<'_> {
     }
 
     /// Layers of the decoder. Layers that predict further tokens are counted among the file's.
-    pub fn n_layers(&self) -> Result<usize, Error> {
+    pub fn n_layers(&self) -> Result<usize> {
         let n_blocks = self.size("block_count")?.saturating_sub(self.n_predicting()?);
         super::limited(self.path, "block_count", n_blocks, super::MAX_LAYERS)
     }
 
     /// Heads of keys and values of full and of sliding layers.
-    fn kv_heads(&self, slides: &[bool], n_heads: usize) -> Result<[usize; 2], Error> {
+    fn kv_heads(&self, slides: &[bool], n_heads: usize) -> Result<[usize; 2]> {
         let key = "attention.head_count_kv";
         let Some(Value::Array(layers)) = self.value(key) else {
             return Ok([self.optional_size(key)?.unwrap_or(n_heads); 2]);
@@ -191,7 +191,7 @@ impl Reader<'_> {
 
     /// Values of a head that are rotated. Without latent attention, heads of values are as wide as those of
     /// keys.
-    fn rotary_dim(&self, head_dim: usize) -> Result<usize, Error> {
+    fn rotary_dim(&self, head_dim: usize) -> Result<usize> {
         if self.value("attention.kv_lora_rank").is_none() {
             self.check_width("attention.value_length", head_dim)?;
         }
@@ -202,7 +202,7 @@ impl Reader<'_> {
     }
 
     /// Checks that heads of another kind are as wide as those of keys.
-    pub fn check_width(&self, key: &str, head_dim: usize) -> Result<(), Error> {
+    pub fn check_width(&self, key: &str, head_dim: usize) -> Result<()> {
         match self.optional_size(key)?.filter(|width| *width != head_dim) {
             Some(width) => {
                 let reason = format!("is {width}, and a head of keys has {head_dim}; one width is supported");
@@ -213,7 +213,7 @@ impl Reader<'_> {
     }
 
     /// Checks that whole heads are rotated.
-    pub fn check_rotated(&self, key: &str, head_dim: usize) -> Result<(), Error> {
+    pub fn check_rotated(&self, key: &str, head_dim: usize) -> Result<()> {
         match self.optional_size(key)?.filter(|rotated| *rotated != head_dim) {
             Some(rotated) => {
                 let reason =
@@ -229,7 +229,7 @@ impl Reader<'_> {
 
     /// The window in a family that has no sliding layers or whose files do not say which: none, or one that
     /// holds every position.
-    pub fn without_windows(&self) -> Result<Windows, Error> {
+    pub fn without_windows(&self) -> Result<Windows> {
         if let Some(window) = self.window(None)? {
             let reason = format!("is {window}, and the file does not say which layers slide");
             return Err(self.bad(Self::WINDOW, reason));
@@ -238,20 +238,20 @@ impl Reader<'_> {
     }
 
     /// The size of a window that does not hold every position.
-    pub fn window(&self, default: Option<usize>) -> Result<Option<usize>, Error> {
+    pub fn window(&self, default: Option<usize>) -> Result<Option<usize>> {
         let (size, context) = (self.optional_size(Self::WINDOW)?, self.size("context_length")?);
         Ok(size.or(default).filter(|size| (1..context).contains(size)))
     }
 
     /// The size of the window of a family that needs one.
-    pub fn needed_window(&self) -> Result<usize, Error> {
+    pub fn needed_window(&self) -> Result<usize> {
         let size = self.optional_size(Self::WINDOW)?.filter(|size| *size > 0);
         size.ok_or_else(|| self.bad(Self::WINDOW, "is missing or 0"))
     }
 
     /// Layers that slide over a window of this size: those that the file lists, else all but each `period`-th
     /// (all of them for 0). Without a `period`, the file has to list them.
-    pub fn windows(&self, size: Option<usize>, period: Option<usize>) -> Result<Windows, Error> {
+    pub fn windows(&self, size: Option<usize>, period: Option<usize>) -> Result<Windows> {
         let (key, n_layers) = ("attention.sliding_window_pattern", self.n_layers()?);
         if size.is_none() {
             return Ok(Windows { size, slides: vec![false; n_layers] });
@@ -279,7 +279,7 @@ impl Reader<'_> {
     }
 
     /// Rejects settings that the decoder does not implement.
-    fn check_keys(&self) -> Result<(), Error> {
+    fn check_keys(&self) -> Result<()> {
         let of_arch = |key: &'_ String| key.strip_prefix(self.prefix)?.strip_prefix('.').map(str::to_owned);
         let mut keys: Vec<(String, &Value)> =
             self.metadata.iter().filter_map(|(key, value)| Some((of_arch(key)?, value))).collect();
@@ -291,7 +291,7 @@ impl Reader<'_> {
     }
 
     /// A size that is the same in all layers; `None` where the file does not have the key.
-    pub fn optional_size(&self, key: &str) -> Result<Option<usize>, Error> {
+    pub fn optional_size(&self, key: &str) -> Result<Option<usize>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let size = match value {
             Value::Array(layers) => {
@@ -308,36 +308,36 @@ impl Reader<'_> {
     }
 
     /// A size that the file must have; the same in all layers.
-    pub fn size(&self, key: &str) -> Result<usize, Error> {
+    pub fn size(&self, key: &str) -> Result<usize> {
         self.optional_size(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
     /// A finite number; `None` where the file does not have the key.
-    pub fn optional(&self, key: &str) -> Result<Option<f64>, Error> {
+    pub fn optional(&self, key: &str) -> Result<Option<f64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let finite = number(value).filter(|number| number.is_finite());
         finite.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a number", in_words(value))))
     }
 
     /// A finite number that the file must have.
-    pub fn number(&self, key: &str) -> Result<f64, Error> {
+    pub fn number(&self, key: &str) -> Result<f64> {
         self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
     /// The factor of attention scores: the file's, or else one over the root of `width`.
-    pub fn attention_scale(&self, width: usize) -> Result<f32, Error> {
+    pub fn attention_scale(&self, width: usize) -> Result<f32> {
         let scale = self.optional("attention.scale")?.filter(|scale| *scale != 0.0);
         Ok(scale.unwrap_or_else(|| (width as f64).powf(-0.5)) as f32)
     }
 
     /// Layers that predict further tokens, which are not computed.
-    fn n_predicting(&self) -> Result<usize, Error> {
+    fn n_predicting(&self) -> Result<usize> {
         Ok(self.optional_size("nextn_predict_layers")?.unwrap_or(0))
     }
 
     /// A list of true or false for each layer; layers that predict further tokens may be listed after the
     /// others.
-    fn switches(&self, key: &str, n_layers: usize) -> Result<Option<Vec<bool>>, Error> {
+    fn switches(&self, key: &str, n_layers: usize) -> Result<Option<Vec<bool>>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let with_predicting = n_layers.saturating_add(self.n_predicting()?);
         let layers: Option<Vec<bool>> = match value {
@@ -354,7 +354,7 @@ impl Reader<'_> {
     }
 
     /// The factor of embeddings: the file's, which must be about the family's `default` where it has one.
-    pub fn embedding_scale(&self, default: Option<f32>) -> Result<Option<f32>, Error> {
+    pub fn embedding_scale(&self, default: Option<f32>) -> Result<Option<f32>> {
         let key = "embedding_scale";
         let Some(scale) = self.optional(key)?.filter(|scale| *scale != 0.0) else { return Ok(default) };
         match default {

@@ -13,7 +13,7 @@ mod windows;
 use serde_json::{Map, Value};
 
 use super::{Activation, Attention, Config, Scaling, ScoreHead, Windows};
-use crate::Error;
+use crate::{Error, Result};
 
 pub use classes::Class;
 use classes::Wrapper;
@@ -32,7 +32,7 @@ pub struct Schema {
     pub only: &'static str,
     pub rope: rope::Schema,
     pub names: Renames,
-    pub config: fn(&Settings<'_>) -> Result<Config, Error>,
+    pub config: fn(&Settings<'_>) -> Result<Config>,
 }
 
 /// Parts of the names of a family's tensors, each with the part that replaces it, one after the other.
@@ -88,7 +88,7 @@ pub fn read(
     path: &str,
     json: &Value,
     schema: impl Fn(&str) -> Option<&'static Schema>,
-) -> Result<FileConfig, Error> {
+) -> Result<FileConfig> {
     let file = File::open(path, json, schema)?;
     let s = file.settings;
     known::check(&s)?;
@@ -103,13 +103,13 @@ pub fn read(
 }
 
 impl Settings<'_> {
-    pub fn n_layers(&self) -> Result<usize, Error> {
+    pub fn n_layers(&self) -> Result<usize> {
         let n_layers = self.needed_size("num_hidden_layers")?;
         super::limited(self.path, "num_hidden_layers", n_layers, super::MAX_LAYERS)
     }
 
     /// A Llama-like decoder; tied embeddings and stop tokens are read by [`read`].
-    pub fn decoder(&self, windows: Windows) -> Result<Config, Error> {
+    pub fn decoder(&self, windows: Windows) -> Result<Config> {
         let (hidden, n_heads) = (self.needed_size("hidden_size")?, self.needed_size("num_attention_heads")?);
         let head_dim = self.size("head_dim")?.unwrap_or(hidden / n_heads.max(1));
         let n_kv_heads = self.size("num_key_value_heads")?.unwrap_or(n_heads);
@@ -149,11 +149,7 @@ impl Settings<'_> {
     }
 
     /// Full attention with such heads, and the rope of sliding layers where it differs.
-    pub fn attention(
-        &self,
-        head_dim: usize,
-        n_kv_heads: usize,
-    ) -> Result<(Attention, Option<super::Rope>), Error> {
+    pub fn attention(&self, head_dim: usize, n_kv_heads: usize) -> Result<(Attention, Option<super::Rope>)> {
         let (rope, sliding_rope) = rope::ropes(self, head_dim)?;
         let rotary_dim = rope::rotary_dim(self, head_dim)?;
         let full = Attention { head_dim, n_kv_heads, rope, rotary_dim, ..Attention::default() };
@@ -161,7 +157,7 @@ impl Settings<'_> {
     }
 
     /// Columns of a dense feed-forward half. A class of experts alone has none.
-    fn intermediate(&self) -> Result<usize, Error> {
+    fn intermediate(&self) -> Result<usize> {
         match self.size("intermediate_size")? {
             None if !self.class.defaults.contains_key("intermediate_size") => {
                 self.needed_size("moe_intermediate_size")
@@ -170,7 +166,7 @@ impl Settings<'_> {
         }
     }
 
-    fn activation(&self) -> Result<Activation, Error> {
+    fn activation(&self) -> Result<Activation> {
         let [mut key, mut other] = ["hidden_act", "hidden_activation"];
         if !self.class.defaults.contains_key(key) {
             (key, other) = (other, key);
@@ -214,7 +210,7 @@ impl<'a> File<'a> {
         path: &'a str,
         json: &'a Value,
         schema: impl Fn(&str) -> Option<&'static Schema>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let bad = |key: &str, reason: String| Error::Config { path: path.into(), key: key.into(), reason };
         let hint = "fetch the file again";
         let not_an_object =
@@ -257,7 +253,7 @@ impl<'a> File<'a> {
     }
 
     /// The score head. `id2label` has an entry for each output; without it and `num_labels` there are two.
-    fn score_head(&self) -> Result<Option<ScoreHead>, Error> {
+    fn score_head(&self) -> Result<Option<ScoreHead>> {
         if !self.scores {
             return Ok(None);
         }
@@ -283,7 +279,7 @@ impl<'a> File<'a> {
 
     /// Returns true if the output matrix is the embedding matrix. A multimodal class has a key and a default
     /// of its own.
-    fn tied(&self) -> Result<bool, Error> {
+    fn tied(&self) -> Result<bool> {
         let key = "tie_word_embeddings";
         match (self.settings.prefix, self.outside.get(key).filter(|value| !value.is_null())) {
             ("", _) => self.settings.flag(key),
@@ -307,7 +303,7 @@ const OTHER_HEADS: [&str; 2] = ["ForTokenClassification", "ForQuestionAnswering"
 
 /// Returns true if all classes of a file score texts. Rejects a model with neither head: with tied embeddings
 /// it would load as a language model.
-fn has_score_head(path: &str, object: &Map<String, Value>) -> Result<bool, Error> {
+fn has_score_head(path: &str, object: &Map<String, Value>) -> Result<bool> {
     let names = object.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let ends = |name: &Value, endings: &[&str]| {
         name.as_str().is_some_and(|name| endings.iter().any(|end| name.ends_with(end)))
@@ -332,7 +328,7 @@ fn has_score_head(path: &str, object: &Map<String, Value>) -> Result<bool, Error
 ///
 /// # Errors
 /// Names the value that is not an id.
-pub fn stop_ids(path: &str, value: Option<&Value>) -> Result<Vec<u32>, Error> {
+pub fn stop_ids(path: &str, value: Option<&Value>) -> Result<Vec<u32>> {
     let id = |value: &Value| {
         let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
         id.ok_or_else(|| Error::Config {

@@ -59,7 +59,6 @@ impl QkNorm {
     }
 
     /// Values that one norm spans; `None` if the heads share one norm or have none.
-    #[must_use]
     pub fn group(self, n_heads: usize, head_dim: usize) -> Option<usize> {
         match self {
             Self::None | Self::Heads => None,

@@ -1,6 +1,6 @@
 //! Apertus: norms of heads, and a feed-forward half of xIELU without a gate.
 
-use super::{Config, Error, Family, QkNorm, hf};
+use super::{Config, Family, QkNorm, Result, hf};
 
 pub const FAMILY: Family = Family {
     name: "apertus",
@@ -17,7 +17,7 @@ pub const FAMILY: Family = Family {
     gguf: None,
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let key = "hidden_act";
     if settings.text(key)? != Some("xielu") {
         return Err(settings.bad(key, "is not `xielu`, the only one that is supported for this class"));

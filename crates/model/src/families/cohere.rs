@@ -2,7 +2,7 @@
 //! feed-forward half side by side behind one centred norm, neighbouring values rotated, logits with a factor.
 //! In Cohere 2 full layers attend without positions.
 
-use super::{Config, Error, Family, LayerNorms, QkNorm, gguf, hf};
+use super::{Config, Family, LayerNorms, QkNorm, Result, gguf, hf};
 use gguf::{
     keys::{self, Key::Read},
     tensors::{ATTENTION, DENSE, HEAD_NORMS},
@@ -65,7 +65,7 @@ pub const COHERE2: Family = Family {
     }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let windows = settings.windows_listed(|_, n_layers| {
         let period = settings.size("sliding_window_pattern")?.unwrap_or(PERIOD);
         Ok((1..=n_layers).map(|layer| period == 0 || !layer.is_multiple_of(period)).collect())
@@ -73,7 +73,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     Ok(cohere2(cohere(settings.decoder(windows)?, settings.needed_positive("logit_scale")?)))
 }
 
-fn logit_scale(reader: &gguf::Reader<'_>) -> Result<f64, Error> {
+fn logit_scale(reader: &gguf::Reader<'_>) -> Result<f64> {
     let key = "logit_scale";
     reader.above_zero(key)?.ok_or_else(|| reader.bad(key, "is missing"))
 }

@@ -2,7 +2,7 @@
 //! Flash. Layers that predict further tokens are left out.
 
 use super::{
-    Config, Error, Family, gguf,
+    Config, Error, Family, Result, gguf,
     glm4_moe::{ROUTER_BIAS, behind_dense_layers, experts_from_gguf, experts_from_json},
     hf,
 };
@@ -89,7 +89,7 @@ const LATENT: Group = &[
 ];
 
 /// Latent attention with dense feed-forward halves.
-fn decoder(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn decoder(settings: &hf::Settings<'_>) -> Result<Config> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
     let [rank, plain_dim, rotary_dim, value_dim] =
         ["kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"]
@@ -137,7 +137,7 @@ fn with_latent(decoder: Config, latent: Latent, rotary_dim: usize, score_factor:
 /// A softmax router, whose groups are chosen by their best expert.
 ///
 /// Source: DeepSeek-AI (2024), DeepSeek-V2, section 2.2.2.
-fn softmax_experts(settings: &hf::Settings<'_>) -> Result<Experts, Error> {
+fn softmax_experts(settings: &hf::Settings<'_>) -> Result<Experts> {
     if settings.flag("norm_topk_prob")? {
         return Err(settings.bad("norm_topk_prob", "is `true`; only `false` is supported for this class"));
     }
@@ -159,7 +159,7 @@ fn softmax_experts(settings: &hf::Settings<'_>) -> Result<Experts, Error> {
 }
 
 /// Experts in the layers that `mlp_layer_types` lists as sparse; by default, in all but the first.
-fn listed_experts(settings: &hf::Settings<'_>) -> Result<Experts, Error> {
+fn listed_experts(settings: &hf::Settings<'_>) -> Result<Experts> {
     let experts = experts_from_json(settings, 1)?;
     let key = "mlp_layer_types";
     let Some(listed) = settings.value(key) else { return Ok(experts) };
@@ -176,7 +176,7 @@ fn listed_experts(settings: &hf::Settings<'_>) -> Result<Experts, Error> {
     Ok(Experts { layers: layers.ok_or_else(bad)?, ..experts })
 }
 
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     let mut decoder = reader.decoder(reader.without_windows()?)?;
     // Files that llama.cpp wrote before it had a latent cache have the sizes of expanded heads alone.
     let of_heads = |key: &str| match reader.optional_size(&format!("{key}_mla"))? {
@@ -208,7 +208,7 @@ fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
     Ok(Config { experts, ..with_latent(decoder, latent, rotary_dim, score_factor) })
 }
 
-fn routed_experts(reader: &gguf::Reader<'_>) -> Result<Experts, Error> {
+fn routed_experts(reader: &gguf::Reader<'_>) -> Result<Experts> {
     let (groups, n) = ("expert_group_count", reader.size("expert_count")?);
     // DeepSeek-V2 and V3, in files of before llama.cpp wrote the groups that they have.
     if [160, 256].contains(&n) && reader.optional_size(groups)?.is_none() {

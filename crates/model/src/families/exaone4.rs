@@ -1,7 +1,7 @@
 //! EXAONE 4: norms behind each half layer and on heads; where some layers slide, the others attend without
 //! positions.
 
-use super::{Config, Error, Family, LayerNorms, QkNorm, gguf, hf};
+use super::{Config, Family, LayerNorms, QkNorm, Result, gguf, hf};
 use gguf::{
     keys,
     tensors::{ATTENTION, DENSE, GEMMA_NORMS, HEAD_NORMS, ROPE_FACTORS},
@@ -19,7 +19,7 @@ pub const FAMILY: Family = Family {
     }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let windows = settings.windows_listed(|window, n_layers| {
         let period = settings.size("sliding_window_pattern")?.unwrap_or(0);
         Ok((1..=n_layers)

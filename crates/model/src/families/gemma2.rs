@@ -1,6 +1,6 @@
 //! Gemma 2: norms around each half layer, every other layer slides, scores and logits are capped.
 
-use super::{Config, Error, Family, LayerNorms, gguf, hf};
+use super::{Config, Error, Family, LayerNorms, Result, gguf, hf};
 use crate::config::Activation;
 use gguf::{
     keys::{self, Key::Read},
@@ -27,7 +27,7 @@ pub const FAMILY: Family = Family {
     }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let windows = settings
         .windows_listed(|_, n_layers| Ok((0..n_layers).map(|layer| layer.is_multiple_of(2)).collect()))?;
     let cap = |key| Ok::<_, Error>(settings.positive(key)?.map(|cap| cap as f32));
@@ -40,7 +40,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     })
 }
 
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     // llama.cpp's defaults.
     let windows = reader.windows(reader.window(Some(4096))?, Some(2))?;
     let cap = |key, default| Ok::<_, Error>(reader.above_zero(key)?.map_or(default, |cap| cap as f32));
@@ -63,11 +63,7 @@ pub fn gemma(decoder: Config) -> Config {
 
 /// The model of 27 billion parameters, known by its number of layers, scales scores by the width per head,
 /// all others by the head's width; GGUF has no key for it.
-pub fn scale_of_queries(
-    reader: &gguf::Reader<'_>,
-    decoder: &Config,
-    layers_of_27b: usize,
-) -> Result<f32, Error> {
+pub fn scale_of_queries(reader: &gguf::Reader<'_>, decoder: &Config, layers_of_27b: usize) -> Result<f32> {
     let is_27b = decoder.n_layers == layers_of_27b;
     reader.attention_scale(if is_27b {
         decoder.hidden / decoder.n_heads.max(1)

@@ -2,7 +2,7 @@
 //! of its own.
 
 use super::{
-    Config, Error, Family, QkNorm,
+    Config, Family, QkNorm, Result,
     gemma2::{gemma, scale_of_queries},
     gguf, hf,
 };
@@ -39,7 +39,7 @@ pub const FAMILY: Family = Family {
     }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let windows = settings.windows_listed(|_, n_layers| {
         let period = period(settings)?;
         Ok((1..=n_layers).map(|layer| !layer.is_multiple_of(period)).collect())
@@ -52,7 +52,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     })
 }
 
-fn period(settings: &hf::Settings<'_>) -> Result<usize, Error> {
+fn period(settings: &hf::Settings<'_>) -> Result<usize> {
     let (key, private) = ("sliding_window_pattern", "_sliding_window_pattern");
     let period = settings.size(key)?.unwrap_or(PERIOD);
     if period == 0 {
@@ -65,7 +65,7 @@ fn period(settings: &hf::Settings<'_>) -> Result<usize, Error> {
     Ok(period)
 }
 
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     // A window that holds every position matters too: its layers have a rope of their own.
     let window = reader.optional_size("attention.sliding_window")?.filter(|size| *size > 0);
     let decoder = gemma(reader.decoder(reader.windows(window, Some(PERIOD))?)?);

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Config, Error, Family, QkNorm, gemma2::gemma, gguf, hf};
+use super::{Config, Family, QkNorm, Result, gemma2::gemma, gguf, hf};
 use crate::config::{Activation, Attention, Experts, Rope, Routing, Scaling, gguf::Gating};
 use gguf::{
     keys::{
@@ -81,7 +81,7 @@ fn beside_dense(experts: Experts) -> Experts {
     Experts { beside_dense: true, routing, ..experts }
 }
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     check(settings)?;
     let mut windows = settings
         .windows_listed(|_, n_layers| Ok((1..=n_layers).map(|layer| !layer.is_multiple_of(6)).collect()))?;
@@ -105,7 +105,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
 }
 
 /// Rejects embeddings for each layer, shared keys and values, and attention to later tokens.
-fn check(settings: &hf::Settings<'_>) -> Result<(), Error> {
+fn check(settings: &hf::Settings<'_>) -> Result<()> {
     let per_layer = "hidden_size_per_layer_input";
     if settings.class.defaults.contains_key(per_layer) && settings.size(per_layer)?.unwrap_or(0) != 0 {
         let reason = "is not 0: embeddings for each layer (Gemma 4 E2B and E4B) are not supported; hint: take Gemma 4 \
@@ -134,7 +134,7 @@ struct Heads {
 }
 
 /// The heads of full layers; `sliding` are those of the others.
-fn full_heads(settings: &hf::Settings<'_>, slides: &[bool], sliding: Heads) -> Result<Heads, Error> {
+fn full_heads(settings: &hf::Settings<'_>, slides: &[bool], sliding: Heads) -> Result<Heads> {
     if let Some(layers) = settings.object("per_layer_config")? {
         return heads_of_layers(settings, slides, sliding, layers);
     }
@@ -151,7 +151,7 @@ fn heads_of_layers(
     slides: &[bool],
     sliding: Heads,
     layers: &Map<String, Value>,
-) -> Result<Heads, Error> {
+) -> Result<Heads> {
     let key = "per_layer_config";
     let place = |layer: &str| layer.parse::<usize>().ok().filter(|layer| *layer < slides.len());
     if let Some(layer) = layers.keys().find(|layer| place(layer).is_none()) {
@@ -178,7 +178,7 @@ fn heads_of_layer(
     layer: usize,
     sliding: Heads,
     object: &Value,
-) -> Result<Heads, Error> {
+) -> Result<Heads> {
     let bad = |reason: String| settings.bad(&format!("per_layer_config.{layer}"), reason);
     let object = object.as_object().ok_or_else(|| bad(format!("is {}, not an object", hf::shown(object))))?;
     let mut heads = sliding;
@@ -195,7 +195,7 @@ fn heads_of_layer(
     Ok(heads)
 }
 
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     let decoder = reader.decoder(reader.windows(Some(reader.needed_window()?), None)?)?;
     let first_full = decoder.slides.iter().position(|slides| !slides);
     let values_are_keys = first_full.is_some_and(|first| reader.tensors.without_values.contains(&first));
@@ -222,7 +222,7 @@ fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
 
 /// The rope of full layers: divisors of the first frequencies are 1, those of all others so large that these
 /// pairs are not rotated.
-fn full_rope(reader: &gguf::Reader<'_>) -> Result<Rope, Error> {
+fn full_rope(reader: &gguf::Reader<'_>) -> Result<Rope> {
     const NEVER: f32 = 1e20;
     let rope = reader.rope(1e6)?;
     let Some(factors) = &reader.tensors.factors else { return Err(reader.bad_factors("is missing")) };

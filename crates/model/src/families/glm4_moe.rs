@@ -1,7 +1,7 @@
 //! GLM 4.5 and 4.6: a sigmoid router with a bias for the choice, shared experts, dense first layers, half of
 //! each head rotated. Layers that predict further tokens are left out.
 
-use super::{Config, Error, Family, QkNorm, gguf, hf};
+use super::{Config, Error, Family, QkNorm, Result, gguf, hf};
 use crate::config::{Experts, Routing, Scoring, SharedExpert, gguf::Gating};
 use gguf::{
     keys::{self, Key::Read},
@@ -48,7 +48,7 @@ pub const FAMILY: Family = Family {
 
 pub const ROUTER_BIAS: gguf::tensors::Group = &[("exp_probs_b.bias", "mlp.gate.e_score_correction_bias")];
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
     let n_dense = settings.needed_size("first_k_dense_replace")?;
     Ok(Config {
@@ -60,7 +60,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
 }
 
 /// A sigmoid router with a correction bias, and groups of experts, in all layers but the first `n_dense`.
-pub fn experts_from_json(settings: &hf::Settings<'_>, n_dense: usize) -> Result<Experts, Error> {
+pub fn experts_from_json(settings: &hf::Settings<'_>, n_dense: usize) -> Result<Experts> {
     let is_normalised = settings.flag("norm_topk_prob")?;
     let experts = settings.experts(["n_routed_experts", "num_local_experts"], is_normalised)?;
     let routing = Routing {
@@ -76,7 +76,7 @@ pub fn experts_from_json(settings: &hf::Settings<'_>, n_dense: usize) -> Result<
     Ok(behind_dense_layers(Experts { routing, ..experts }, n_dense, n_shared))
 }
 
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     Ok(Config {
         qk_norm: QkNorm::of_heads(reader.tensors.has_head_norms),
         qkv_bias: reader.tensors.has_query_bias,
@@ -86,7 +86,7 @@ fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
 }
 
 /// The experts of [`experts_from_json`].
-pub fn experts_from_gguf(reader: &gguf::Reader<'_>) -> Result<Experts, Error> {
+pub fn experts_from_gguf(reader: &gguf::Reader<'_>) -> Result<Experts> {
     reader.check_gating(Gating::Sigmoid)?;
     let groups = |key| Ok::<_, Error>(reader.optional_size(key)?.filter(|n| *n > 0).unwrap_or(1));
     let top_k = reader.size("expert_used_count")?;

@@ -1,7 +1,7 @@
 //! gpt-oss: learnt sinks in the softmax, every other layer slides, experts with biases and a clamped
 //! nonlinearity.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Family, Result, gguf, hf};
 use crate::config::{Activation, Experts, Routing, Scaling, gguf::Gating};
 use gguf::{
     keys,
@@ -33,7 +33,7 @@ const SINKS_AND_BIASES: Group = &[
     ("ffn_down_exps.bias", "mlp.experts.down_proj.bias"),
 ];
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let windows = settings
         .windows_listed(|_, n_layers| Ok((0..n_layers).map(|layer| layer.is_multiple_of(2)).collect()))?;
     let decoder = settings.decoder(windows)?;
@@ -62,7 +62,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     Ok(with_sinks(Config { activation, ..decoder }, experts))
 }
 
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     reader.needed_window()?;
     let mut decoder = reader.decoder(reader.windows(reader.window(None)?, Some(2))?)?;
     for attention in std::iter::once(&mut decoder.full).chain(&mut decoder.sliding) {

@@ -5,7 +5,7 @@
 //! output for `x / r` where its epsilon is divided by r squared. The residual stream, and with it the hidden
 //! states, are those of the reference over r.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Error, Family, Result, gguf, hf};
 use gguf::keys::Key::Read;
 
 pub const FAMILY: Family = Family {
@@ -44,7 +44,7 @@ pub const HYBRID: Family = Family {
     gguf: None,
 };
 
-fn of_attention_alone(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn of_attention_alone(settings: &hf::Settings<'_>) -> Result<Config> {
     if settings.given("layer_types").is_none() {
         let reason = "is missing: all layers are then of Mamba, which is not supported";
         return Err(settings.bad("layer_types", reason));
@@ -67,7 +67,7 @@ fn of_attention_alone(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     multiplied(settings, Config { intermediate, full, ..decoder })
 }
 
-fn multiplied(settings: &hf::Settings<'_>, decoder: Config) -> Result<Config, Error> {
+fn multiplied(settings: &hf::Settings<'_>, decoder: Config) -> Result<Config> {
     let factors = ["embedding_multiplier", "residual_multiplier", "logits_scaling"];
     let [embedding, residual, logits] = factors.map(|key| settings.needed_positive(key));
     let attention_scale = settings.needed_positive("attention_multiplier")? as f32;

@@ -1,6 +1,6 @@
 //! Ministral 3: YaRN, and queries that grow with their position.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Family, Result, gguf, hf};
 use crate::config::QueryGrowth;
 use gguf::keys::{self, Key::Read};
 
@@ -31,7 +31,7 @@ pub const FAMILY: Family = Family {
     }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
     let rope = hf::rope::Stated::full(settings)?;
     if rope.kind()? != "yarn" {
@@ -44,7 +44,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
     Ok(Config { query_growth: Some(QueryGrowth { beta, original }), ..decoder })
 }
 
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     let decoder = reader.decoder(reader.windows(reader.window(None)?, Some(0))?)?;
     let beta = reader.optional("attention.temperature_scale")?.filter(|beta| *beta != 0.0);
     let original = reader.original()? as f64;

@@ -1,6 +1,6 @@
 //! Mixtral: a mistral with experts, whose GGUF files are those of llama.
 
-use super::{Config, Error, Family, hf};
+use super::{Config, Family, Result, hf};
 use crate::config::{Experts, Routing};
 
 pub const FAMILY: Family = Family {
@@ -20,7 +20,7 @@ pub const FAMILY: Family = Family {
     gguf: None,
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
     let n = settings.either_size("num_local_experts", "num_experts")?;
     let routing = Routing::softmax(settings.top_k("num_experts_per_tok", n)?, true);

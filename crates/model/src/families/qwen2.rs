@@ -1,6 +1,6 @@
 //! Qwen2 and 2.5: queries, keys and values have biases; the last layers may slide.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Family, Result, gguf, hf};
 use crate::config::Windows;
 
 pub const FAMILY: Family = Family {
@@ -18,7 +18,7 @@ pub const FAMILY: Family = Family {
 };
 
 /// Layers from `max_window_layers` on slide, unless they are listed.
-pub fn last_layers_slide(settings: &hf::Settings<'_>) -> Result<Windows, Error> {
+pub fn last_layers_slide(settings: &hf::Settings<'_>) -> Result<Windows> {
     settings.windows_listed(|window, n_layers| {
         let first = settings.needed_size("max_window_layers")?;
         Ok((0..n_layers).map(|layer| window.is_some() && layer >= first).collect())

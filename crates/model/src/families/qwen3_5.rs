@@ -2,7 +2,7 @@
 //! the fourth, a quarter of each head rotated. The image encoder and the layers that predict further tokens
 //! are left out.
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Family, Result, gguf, hf};
 use crate::config::{Experts, SharedExpert, gguf::Gating};
 use gguf::{
     keys::{
@@ -99,13 +99,13 @@ pub const GGUF_WITH_EXPERTS: gguf::Schema = gguf::Schema {
 };
 
 /// Experts in every layer, and a shared one with a gate beside them.
-pub fn shared_experts(settings: &hf::Settings<'_>, is_normalised: bool) -> Result<Experts, Error> {
+pub fn shared_experts(settings: &hf::Settings<'_>, is_normalised: bool) -> Result<Experts> {
     let experts = settings.experts(["num_experts", "num_local_experts"], is_normalised)?;
     let width = settings.needed_size("shared_expert_intermediate_size")?;
     Ok(Experts { shared: Some(SharedExpert { width, is_gated: true }), ..experts })
 }
 
-pub fn gguf_with_experts(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+pub fn gguf_with_experts(reader: &gguf::Reader<'_>) -> Result<Config> {
     let width = reader.size("expert_shared_feed_forward_length")?;
     let experts = reader.experts(Gating::Softmax)?;
     let experts = Experts { shared: Some(SharedExpert { width, is_gated: true }), ..experts };

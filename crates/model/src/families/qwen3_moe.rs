@@ -1,6 +1,6 @@
 //! Qwen3 with experts: a softmax over all of them.
 
-use super::{Config, Error, Family, QkNorm, gguf, hf};
+use super::{Config, Family, QkNorm, Result, gguf, hf};
 use crate::config::{Experts, gguf::Gating};
 use gguf::{
     keys::{self, Key::Zero},
@@ -28,7 +28,7 @@ pub const FAMILY: Family = Family {
     }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let decoder = settings.decoder(settings.windows_alike()?)?;
     let experts = settings.experts(["num_experts", "num_local_experts"], settings.flag("norm_topk_prob")?)?;
     let experts = Experts { layers: settings.sparse_layers()?, ..experts };

@@ -2,7 +2,7 @@
 //! and its settings of experts are read.
 
 use super::{
-    Config, Error, Family, gguf, hf,
+    Config, Family, Result, gguf, hf,
     qwen3_5::{GGUF_WITH_EXPERTS, KEYS, ROPE, gguf_with_experts, shared_experts},
 };
 use crate::config::Experts;
@@ -20,7 +20,7 @@ pub const FAMILY: Family = Family {
     gguf: Some(gguf::Schema { architecture: "qwen3next", config: from_gguf, ..GGUF_WITH_EXPERTS }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let hybrid = settings.hybrid()?;
     let experts = shared_experts(settings, settings.flag("norm_topk_prob")?)?;
     let experts = Experts { layers: settings.sparse_layers()?, ..experts };
@@ -28,7 +28,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
 }
 
 /// Value heads that take one key head are side by side.
-fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config, Error> {
+fn from_gguf(reader: &gguf::Reader<'_>) -> Result<Config> {
     let mut config = gguf_with_experts(reader)?;
     config.delta_net.iter_mut().for_each(|delta_net| delta_net.is_tiled = false);
     Ok(config)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Config, Error, Family, gguf, hf};
+use super::{Config, Family, Result, gguf, hf};
 use crate::config::{Attention, Windows};
 
 const LISTED: &str = "no_rope_layers";
@@ -30,7 +30,7 @@ pub const FAMILY: Family = Family {
     }),
 };
 
-fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
+fn from_json(settings: &hf::Settings<'_>) -> Result<Config> {
     let is_without = layers_without(settings)?;
     let by_default = is_without.clone();
     let windows = settings.windows_listed(|window, n_layers| {
@@ -45,7 +45,7 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
 }
 
 /// The layers without positions: in the file 0 of a list, else each so many.
-fn layers_without(settings: &hf::Settings<'_>) -> Result<Vec<bool>, Error> {
+fn layers_without(settings: &hf::Settings<'_>) -> Result<Vec<bool>> {
     let n_layers = settings.n_layers()?;
     let Some(value) = settings.value(LISTED) else {
         let interval = settings.needed_size("no_rope_layer_interval")?;

@@ -2,7 +2,7 @@
 //! norms before each half and a last one, the others behind each half and behind the embeddings. A
 //! checkpoint's pooler and its heads for pretraining are not read.
 
-use super::{Config, Error, Family, LayerNorms, hf};
+use super::{Config, Family, LayerNorms, Result, hf};
 use crate::config::{Attention, EncoderConfig, Rope, Scaling};
 
 pub const FAMILY: Family = Family {
@@ -80,11 +80,11 @@ const OF_DECODERS: [&str; 8] = [
 ];
 
 /// An encoder whose positions come behind the row of the padding token.
-fn behind_padding(settings: &hf::Settings<'_>, norms: LayerNorms) -> Result<Config, Error> {
+fn behind_padding(settings: &hf::Settings<'_>, norms: LayerNorms) -> Result<Config> {
     encoder(settings, norms, settings.needed_size("pad_token_id")? + 1)
 }
 
-fn encoder(s: &hf::Settings<'_>, norms: LayerNorms, first_position: usize) -> Result<Config, Error> {
+fn encoder(s: &hf::Settings<'_>, norms: LayerNorms, first_position: usize) -> Result<Config> {
     if let Some(key) = OF_DECODERS.into_iter().find(|key| s.given(key).is_some()) {
         return Err(s.bad(key, "is not a setting of an encoder; hint: remove it"));
     }

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use super::{Error, Kind, Metadata, Value, shown, whole};
+use super::{Error, Kind, Metadata, Result, Value, shown, whole};
 
 /// The first bytes of every file.
 pub const MAGIC: &[u8] = b"GGUF";
@@ -56,7 +56,7 @@ impl Header {
     ///
     /// # Errors
     /// [`Error::Other`] and [`Error::Header`].
-    pub fn of_bytes(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+    pub fn of_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         Self::read(path, bytes, bytes.len() as u64)
     }
 
@@ -64,14 +64,14 @@ impl Header {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Other`] and [`Error::Header`].
-    pub fn of_file(path: &Path) -> Result<Self, Error> {
+    pub fn of_file(path: &Path) -> Result<Self> {
         let io = |source| Error::Io { path: path.into(), source };
         let file = File::open(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
         Self::read(path, BufReader::new(file), length)
     }
 
-    fn read(path: &Path, bytes: impl Read, length: u64) -> Result<Self, Error> {
+    fn read(path: &Path, bytes: impl Read, length: u64) -> Result<Self> {
         let bad = |reason: Bad| match reason {
             Bad::Other => Error::Other(path.into()),
             Bad::Header(reason) => Error::Header { path: path.into(), reason },
@@ -252,19 +252,19 @@ impl<R: Read> Reader<R> {
         if self.is_v1 { 4 } else { 8 }
     }
 
-    fn long(&mut self) -> Result<u64, io::Error> {
+    fn long(&mut self) -> io::Result<u64> {
         if self.is_v1 { self.u32().map(u64::from) } else { self.u64() }
     }
 
-    fn u32(&mut self) -> Result<u32, io::Error> {
+    fn u32(&mut self) -> io::Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, io::Error> {
+    fn u64(&mut self) -> io::Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], io::Error> {
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.bytes.read_exact(&mut bytes)?;
         self.at += N as u64;

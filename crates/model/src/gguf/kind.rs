@@ -17,13 +17,11 @@ const READ: &str = "F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ
 
 impl Kind {
     /// Returns true if tensors of this type are read.
-    #[must_use]
     pub fn is_read(self) -> bool {
         self.name().is_some_and(|name| Self::all_read().contains(&name))
     }
 
     /// The names of all types that are read, in the order of their numbers.
-    #[must_use]
     pub fn all_read() -> Vec<&'static str> {
         READ.split(' ').collect()
     }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Header, Value, is_same, shown, whole};
+use super::{Error, Header, Result, Value, is_same, shown, whole};
 
 /// The most names that a message lists.
 const MAX_LISTED: usize = 5;
@@ -46,7 +46,7 @@ impl<'a> Name<'a> {
 ///
 /// # Errors
 /// [`Error::Part`] names the parts that are missing.
-pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(name) = Name::of(path).filter(|_| path.exists()) else { return Ok(vec![path.into()]) };
     let all = siblings(path);
     let missing: Vec<String> =
@@ -62,7 +62,6 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// All files of the model that a file belongs to, by name alone, whether or not they exist.
-#[must_use]
 pub fn siblings(path: &Path) -> Vec<PathBuf> {
     let Some(name) = Name::of(path) else { return vec![path.into()] };
     (1..=name.n_parts).map(|part| path.with_file_name(name.other(part))).collect()
@@ -74,7 +73,6 @@ fn first(path: &Path) -> PathBuf {
 }
 
 /// A model's name by that of one of its files: without the ending, and without the number of a part.
-#[must_use]
 pub fn stem(path: &Path) -> Option<String> {
     let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Name::of(path).map(|name| name.stem.to_owned()).or_else(stem)
@@ -82,7 +80,6 @@ pub fn stem(path: &Path) -> Option<String> {
 
 /// A part's name within its model, whatever the model's name: `00002-of-00003.gguf`; `None` for a file that
 /// is not a part.
-#[must_use]
 pub fn number(path: &Path) -> Option<String> {
     Name::of(path).map(|name| Name { stem: "", ..name }.other(name.part)[1..].to_owned())
 }
@@ -92,14 +89,13 @@ pub fn number(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn models(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn models(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |source| Error::Io { path: folder.into(), source };
     let paths = fs::read_dir(folder).map_err(io)?.map(|entry| entry.map(|entry| entry.path()));
     Ok(model_files(paths.collect::<Result<_, _>>().map_err(io)?))
 }
 
 /// The models among listed files, in any folders.
-#[must_use]
 pub fn model_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut models: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for path in paths {
@@ -131,7 +127,7 @@ pub fn model_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// [`Error::Several`] names them; [`Error::Io`].
-pub fn only_model(folder: &Path) -> Result<Option<PathBuf>, Error> {
+pub fn only_model(folder: &Path) -> Result<Option<PathBuf>> {
     let has = |name: &str| folder.join(name).exists();
     if has("model.safetensors") || has("model.safetensors.index.json") {
         return Ok(None);
@@ -156,7 +152,7 @@ const REPLACE: &str = "take all parts from one place, under the names that they 
 ///
 /// # Errors
 /// [`Error::Part`] with the part that does not belong.
-pub fn check(parts: &[(&Path, &Header)]) -> Result<Option<String>, Error> {
+pub fn check(parts: &[(&Path, &Header)]) -> Result<Option<String>> {
     for (i, (path, header)) in parts.iter().enumerate() {
         check_numbers(path, header, (i + 1, parts.len()))?;
     }
@@ -191,7 +187,7 @@ pub fn check(parts: &[(&Path, &Header)]) -> Result<Option<String>, Error> {
 }
 
 /// Checks that a file's own header has the number `part` of `n_parts` in its name.
-fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) -> Result<(), Error> {
+fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) -> Result<()> {
     let number = |key: &str| match header.metadata.get(key) {
         None => Ok(None),
         Some(value) => whole(value).map(Some).ok_or_else(|| {
@@ -227,7 +223,7 @@ fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) 
 }
 
 /// Checks that a part has no key or value that the first part does not have.
-fn check_keys(first: &Header, path: &Path, header: &Header) -> Result<(), Error> {
+fn check_keys(first: &Header, path: &Path, header: &Header) -> Result<()> {
     let is_own = |key: &str| key == "split.no" || key == "general.alignment";
     let describes = |key: &str| key.starts_with("general.") && key != "general.architecture";
     let mut keys: Vec<_> =

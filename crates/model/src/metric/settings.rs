@@ -313,7 +313,6 @@ impl Keys<'_> {
 
 impl Class {
     /// True if the translation stands in one sequence with other texts, the translation first.
-    #[must_use]
     pub fn joins_texts(self) -> bool {
         matches!(self, Self::Unified { .. } | Self::Xcomet)
     }
@@ -344,13 +343,11 @@ impl Class {
     }
 
     /// True if a segment without a reference has no score.
-    #[must_use]
     pub fn needs_reference(self) -> bool {
         self.sequences(false).iter().flatten().any(|field| *field == Field::Reference)
     }
 
     /// True if a reference changes the score.
-    #[must_use]
     pub fn reads_reference(self) -> bool {
         self.sequences(true).iter().flatten().any(|field| *field == Field::Reference)
     }
@@ -384,7 +381,6 @@ impl Class {
 
 impl Field {
     /// The noun for it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",

@@ -92,37 +92,31 @@ impl Format {
     }
 
     /// Values in one block of the file.
-    #[must_use]
     pub fn block(self) -> usize {
         self.layout().1
     }
 
     /// Bytes of one block of the file.
-    #[must_use]
     pub fn block_bytes(self) -> usize {
         self.layout().2
     }
 
     /// Bytes of a row of `k` values in the file.
-    #[must_use]
     pub fn row_bytes(self, k: usize) -> usize {
         k / self.block() * self.block_bytes()
     }
 
     /// The format of a GGUF type; `None` for types that are not supported.
-    #[must_use]
     pub fn of(kind: Kind) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.kind() == Some(kind))
     }
 
     /// Its type in GGUF files; `None` for those of safetensors alone.
-    #[must_use]
     pub fn kind(self) -> Option<Kind> {
         self.layout().0
     }
 
     /// Its name: ggml's own for GGUF's types.
-    #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::U4 => "U4".into(),
@@ -132,26 +126,22 @@ impl Format {
     }
 
     /// Returns true if it holds floats.
-    #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16)
     }
 
     /// Returns true if GPUs have products of it in this version.
-    #[must_use]
     pub fn is_on_gpus(self) -> bool {
         !matches!(self, Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::U4 | Self::F8E4M3)
     }
 
     /// Returns true if GPUs have no product of its own, so that each step rounds such weights to `bf16`
     /// before their products.
-    #[must_use]
     pub fn is_rounded_on_gpus(self) -> bool {
         matches!(self, Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q5K)
     }
 
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
-    #[must_use]
     pub fn offset(self) -> i32 {
         self.layout().3
     }
@@ -161,7 +151,6 @@ impl Format {
 /// 128 above their value, those of `IQ4_NL` and `IQ4_XS` indices into [`UNEVEN`], those of `MXFP4` into
 /// [`FP4`], those of `F8E4M3` the bits of floats.
 #[inline]
-#[must_use]
 pub fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
     match format {
@@ -252,7 +241,6 @@ fn two_bits(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
 /// The scale of a block of `MXFP4` for the values of [`FP4`]: half of 2^(e - 127). `None` where f16 cannot
 /// represent it (`e` below 104 or above 143); no published weights need it.
 #[inline]
-#[must_use]
 pub fn half_power(e: u8) -> Option<half::f16> {
     let bits = match e {
         104..=113 => 1 << (e - 104), // subnormal
@@ -263,7 +251,6 @@ pub fn half_power(e: u8) -> Option<half::f16> {
 }
 
 /// The exponent of the first block of `MXFP4` for which [`half_power`] is `None`; blocks of zeros need none.
-#[must_use]
 pub fn unheld_exponent(blocks: &[u8]) -> Option<u8> {
     let is_zero = |byte: &u8| byte & 0x77 == 0;
     let is_held = |block: &&[u8]| half_power(block[0]).is_some() || block[1..].iter().all(is_zero);
@@ -272,7 +259,6 @@ pub fn unheld_exponent(blocks: &[u8]) -> Option<u8> {
 
 /// The integer scales of the first and the last 16 values of one part of a block of 256.
 #[inline]
-#[must_use]
 pub fn scales_of_sixteen(format: Format, block: &[u8], part: usize) -> [i8; 2] {
     match format {
         Format::Q6K => [block[192 + 2 * part] as i8, block[193 + 2 * part] as i8],
@@ -293,7 +279,6 @@ pub fn scales_of_sixteen(format: Format, block: &[u8], part: usize) -> [i8; 2] {
 
 /// The 6-bit scale and minimum of one part, from the 12 bytes into which ggml packs eight of each.
 #[inline]
-#[must_use]
 pub fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
     if part < 4 {
         return (bytes[part] & 63, bytes[part + 4] & 63);
@@ -303,7 +288,6 @@ pub fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
 }
 
 /// Little-endian floats of any width as f32; `None` for quantised types.
-#[must_use]
 pub fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
     let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
     match dtype {

@@ -10,7 +10,7 @@ use super::{
     unread::{self, Names},
 };
 use crate::{
-    Error,
+    Error, Result,
     config::{
         MAX_LAYERS, ScoreHead,
         gguf::{Schema, Tensors, tensors::UNUSED},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Opens a GGUF file, or all parts of the model that it is a part of.
-pub fn open(path: &Path) -> Result<Weights, Error> {
+pub fn open(path: &Path) -> Result<Weights> {
     let paths = gguf::files(path)?;
     let maps = paths.iter().map(|path| Mapped::open(path)).collect::<Result<Vec<_>, _>>()?;
     let headers = paths.iter().zip(&maps).map(|(path, mapped)| Header::of_bytes(path, &mapped.map));
@@ -89,7 +89,7 @@ fn bad(path: &Path, reason: String) -> Error {
 }
 
 /// Rejects files of this format that are not models.
-fn check_type(path: &Path, metadata: &Metadata) -> Result<(), Error> {
+fn check_type(path: &Path, metadata: &Metadata) -> Result<()> {
     match gguf::other_type(metadata) {
         None => Ok(()),
         Some(value) => {
@@ -136,12 +136,7 @@ fn range(tensor: &TensorInfo, dtype: Format, data: u64, len: usize) -> Result<(u
 
 /// Rejects tensors of layers that the model does not have, and a model without the biases of its
 /// architecture: both would be another model than the file's.
-fn check_index(
-    path: &Path,
-    index: &BTreeMap<String, Entry>,
-    n_layers: usize,
-    qkv_bias: bool,
-) -> Result<(), Error> {
+fn check_index(path: &Path, index: &BTreeMap<String, Entry>, n_layers: usize, qkv_bias: bool) -> Result<()> {
     let tensor = |name: &str, reason: String| {
         Err(Error::Tensor { path: path.display().to_string(), name: name.into(), reason })
     };

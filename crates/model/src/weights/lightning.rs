@@ -15,7 +15,7 @@ use safetensors::Dtype;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::quantised::Piece;
-use crate::{Error, panics};
+use crate::{Error, Result, panics};
 
 /// The file of a metric's folder.
 pub(super) const FILE: &str = "checkpoints/model.ckpt";
@@ -27,7 +27,7 @@ const MAX_PICKLE_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// A file that is no such archive, or has a tensor in another form than row after row.
-pub(super) fn pieces(path: &Path, file_idx: usize, file: &[u8]) -> Result<Vec<Piece>, Error> {
+pub(super) fn pieces(path: &Path, file_idx: usize, file: &[u8]) -> Result<Vec<Piece>> {
     // The reader of pickles panics on some damaged ones.
     let read = panics::caught(|| read(file_idx, file));
     read.unwrap_or_else(|| Err("its pickle is damaged".into())).map_err(|reason| Error::File {

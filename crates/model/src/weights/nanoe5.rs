@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io::Read, path::Path};
 use serde_json::json;
 
 use super::{ggml::Format, seeded::tensors};
-use crate::{Config, Error, config::EncoderConfig, families, files};
+use crate::{Config, Error, Result, config::EncoderConfig, families, files};
 
 /// The first bytes of such a file.
 const MAGIC: &[u8] = b"E5S1";
@@ -62,7 +62,7 @@ pub(super) struct Placed {
 ///
 /// # Errors
 /// A damaged file.
-pub(super) fn unigram(path: &Path, bytes: &[u8]) -> Option<Result<Unigram, Error>> {
+pub(super) fn unigram(path: &Path, bytes: &[u8]) -> Option<Result<Unigram>> {
     let mut reader = Reader { bytes: bytes.strip_prefix(MAGIC)?, at: 0 };
     let unigram = reader.sizes().and_then(|_| reader.unigram());
     Some(unigram.ok_or_else(|| damaged(path, "its vocabulary is damaged")))
@@ -72,7 +72,7 @@ pub(super) fn unigram(path: &Path, bytes: &[u8]) -> Option<Result<Unigram, Error
 ///
 /// # Errors
 /// A damaged file, and tensors of another model.
-pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(Config, Vec<Placed>), Error> {
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(Config, Vec<Placed>)> {
     let mut reader = Reader { bytes, at: MAGIC.len() };
     let cut = || damaged(path, "its header is cut short");
     let config = config(path, &reader.sizes().ok_or_else(cut)?)?;
@@ -119,7 +119,7 @@ struct Sizes {
     eps: f32,
 }
 
-fn config(path: &Path, sizes: &Sizes) -> Result<Config, Error> {
+fn config(path: &Path, sizes: &Sizes) -> Result<Config> {
     let json = json!({
         "model_type": "bert",
         "hidden_size": sizes.hidden,

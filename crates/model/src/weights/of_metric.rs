@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::quantised::Piece;
-use crate::{Error, metric::Settings};
+use crate::{Error, Result, metric::Settings};
 
 /// The beginning of the names of the encoder's tensors.
 const ENCODER: &str = "encoder.model.";
@@ -28,7 +28,7 @@ const OF_TRAINING: [&str; 6] = [
 ///
 /// # Errors
 /// A tensor of neither.
-pub(super) fn take_head(path: &Path, listed: &mut Vec<Piece>) -> Result<Vec<Piece>, Error> {
+pub(super) fn take_head(path: &Path, listed: &mut Vec<Piece>) -> Result<Vec<Piece>> {
     let begins = |piece: &Piece, parts: &[&str]| parts.iter().any(|part| piece.name.starts_with(part));
     listed.retain(|piece| !begins(piece, &OF_TRAINING));
     let head = listed.extract_if(.., |piece| begins(piece, &HEAD)).collect();
@@ -47,7 +47,7 @@ pub(super) fn take_head(path: &Path, listed: &mut Vec<Piece>) -> Result<Vec<Piec
 ///
 /// # Errors
 /// Another size.
-pub(super) fn encoder_config(metric: &Settings, tensors: &[Piece]) -> Result<Value, Error> {
+pub(super) fn encoder_config(metric: &Settings, tensors: &[Piece]) -> Result<Value> {
     let shape = |name: &str| {
         let named = tensors.iter().find(|piece| piece.name.strip_prefix(ENCODER) == Some(name));
         named.map_or([0; 2], |piece| [0, 1].map(|dim| piece.shape.get(dim).copied().unwrap_or(0)))

@@ -4,14 +4,14 @@
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use super::{Entry, Source, Turns};
-use crate::{Config, Error};
+use crate::{Config, Error, Result};
 
 /// Replaces matrices that are several one after another (Phi-3, GLM-4, dense Granite 4) by those in them. A
 /// tensor that cannot be cut stays, and the matrices are missing.
 ///
 /// # Errors
 /// A matrix that the file has by itself, too.
-pub(super) fn split(path: &Path, config: &Config, index: &mut BTreeMap<String, Entry>) -> Result<(), Error> {
+pub(super) fn split(path: &Path, config: &Config, index: &mut BTreeMap<String, Entry>) -> Result<()> {
     for layer in 0..config.n_layers {
         let attention = config.attention_of(layer);
         let (q, kv) = (config.n_heads * attention.head_dim, attention.kv_width());

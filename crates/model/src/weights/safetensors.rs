@@ -16,7 +16,7 @@ use super::{
     unread::{self, Names},
 };
 use crate::{
-    Config, Error,
+    Config, Error, Result,
     config::{
         ScoreHead,
         hf::{Renames, stop_ids},
@@ -33,7 +33,7 @@ const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const OUTPUT: &str = "lm_head.weight";
 
 /// Opens a folder.
-pub fn open(path: &Path) -> Result<Weights, Error> {
+pub fn open(path: &Path) -> Result<Weights> {
     let metric = Settings::read(path)?;
     let config_path = path.join("config.json");
     let shards = shards(path, metric.as_ref())?;
@@ -102,7 +102,7 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error {
 }
 
 /// The stop tokens of `generation_config.json`, which take precedence over those of `config.json`.
-fn generation_stops(folder: &Path) -> Result<Option<Vec<u32>>, Error> {
+fn generation_stops(folder: &Path) -> Result<Option<Vec<u32>>> {
     let path = folder.join("generation_config.json");
     let Some(bytes) = small_file::read_if_there(&path, MAX_SETTINGS_BYTES).map_err(io(&path))? else {
         return Ok(None);
@@ -113,7 +113,7 @@ fn generation_stops(folder: &Path) -> Result<Option<Vec<u32>>, Error> {
 }
 
 /// The shard files, in order of their names.
-fn shards(folder: &Path, metric: Option<&Settings>) -> Result<Vec<String>, Error> {
+fn shards(folder: &Path, metric: Option<&Settings>) -> Result<Vec<String>> {
     if metric.is_some() && folder.join(lightning::FILE).exists() {
         return Ok(vec![lightning::FILE.to_owned()]);
     }
@@ -131,7 +131,7 @@ fn shards(folder: &Path, metric: Option<&Settings>) -> Result<Vec<String>, Error
 }
 
 /// Maps a shard, and lists its tensors.
-fn tensors(path: &Path, file_idx: usize) -> Result<(Mapped, Vec<Piece>), Error> {
+fn tensors(path: &Path, file_idx: usize) -> Result<(Mapped, Vec<Piece>)> {
     let file = Mapped::open(path)?;
     if path.ends_with(lightning::FILE) {
         let pieces = lightning::pieces(path, file_idx, &file.map)?;
@@ -149,12 +149,7 @@ fn tensors(path: &Path, file_idx: usize) -> Result<(Mapped, Vec<Piece>), Error> 
 }
 
 /// Adds one shard's tensors to the list, with the names that the family's have here.
-fn name(
-    path: &Path,
-    listed: Vec<Piece>,
-    names: Renames,
-    pieces: &mut BTreeMap<String, Piece>,
-) -> Result<(), Error> {
+fn name(path: &Path, listed: Vec<Piece>, names: Renames, pieces: &mut BTreeMap<String, Piece>) -> Result<()> {
     for piece in listed {
         let name = piece.name.clone();
         if let Some(other) = pieces.insert(canonical(&name, names), piece).filter(|other| other.name != name)
@@ -167,7 +162,7 @@ fn name(
 }
 
 /// A tensor of floats.
-fn plain(path: &Path, piece: Piece) -> Result<Entry, Error> {
+fn plain(path: &Path, piece: Piece) -> Result<Entry> {
     let Piece { name, file, start, end, dtype, shape } = piece;
     let dtype = match dtype {
         Dtype::F32 => Format::F32,

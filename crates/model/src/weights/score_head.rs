@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::Entry;
-use crate::{Config, Error, config::ScoreHead};
+use crate::{Config, Error, Result, config::ScoreHead};
 
 const WEIGHT: &str = ScoreHead::WEIGHT;
 const BIAS: &str = ScoreHead::BIAS;
@@ -12,7 +12,7 @@ const BIAS: &str = ScoreHead::BIAS;
 ///
 /// # Errors
 /// A head that is missing, quantised, or of another number of outputs than in the settings.
-pub(super) fn check(path: &Path, config: &Config, index: &mut BTreeMap<String, Entry>) -> Result<(), Error> {
+pub(super) fn check(path: &Path, config: &Config, index: &mut BTreeMap<String, Entry>) -> Result<()> {
     let Some(head) = config.score_head else { return Ok(()) };
     index.retain(|name, _| !name.starts_with("lm_head."));
     let path = path.display().to_string();

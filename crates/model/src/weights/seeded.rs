@@ -24,7 +24,6 @@ pub struct Fill {
 }
 
 /// The tensors of `config` with numbers drawn from `seed`, each in the format that `format` returns.
-#[must_use]
 pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> Weights {
     let mut index = BTreeMap::new();
     for (name, shape) in tensors(&config) {
@@ -205,7 +204,6 @@ const XIELU: [&str; 4] = ["act_fn.alpha_p", "act_fn.alpha_n", "act_fn.beta", "ac
 
 /// The parameters of one tensor's numbers: matrices so that a product keeps the spread of its input; `None`
 /// for the weights of norms and for factors, which are ones.
-#[must_use]
 pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
     let factors = ["norm.weight", "layer_scalar", "per_expert_scale", "gate.scale"];
     if factors.into_iter().chain(XIELU).any(|factor| name.ends_with(factor)) || name.contains("layernorm_") {
@@ -219,7 +217,6 @@ pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
 }
 
 /// A tensor's bytes.
-#[must_use]
 pub fn bytes(seed: u32, name: &str, shape: &[usize], format: Format) -> Vec<u8> {
     let n: usize = shape.iter().product();
     let fill = fill(seed, name, shape);
@@ -240,7 +237,6 @@ pub fn bytes(seed: u32, name: &str, shape: &[usize], format: Format) -> Vec<u8> 
 
 impl Fill {
     /// Number `i`, equal to that of `kernels/fill.cu`.
-    #[must_use]
     pub fn value(&self, i: usize) -> half::bf16 {
         let bits = random::at(random::mix(u64::from(self.seed) + 1), i as u64 + 1);
         let sum: i32 = (0..4).map(|part| (bits >> (16 * part) & 0xffff) as i32).sum();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Entry, Mapped, seeded};
-use crate::{Config, Error};
+use crate::{Config, Error, Result};
 
 /// The names that tensors have in the files, by file and first byte.
 pub(super) type Names = BTreeMap<(usize, usize), String>;
@@ -57,7 +57,7 @@ pub(super) fn check(
     (files, names): (&[Mapped], &Names),
     is_read: impl Fn(&str) -> bool,
     index: &mut BTreeMap<String, Entry>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let read: BTreeSet<String> = seeded::tensors(config).into_iter().map(|(name, _)| name).collect();
     let is_zero = |entry: &Entry| {
         let bytes = files[entry.file].map.get(entry.start..entry.end);

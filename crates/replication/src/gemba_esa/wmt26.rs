@@ -13,14 +13,14 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Settings, Stage, Verdict, confidence,
+    Error, Judge, Panel, Protocol, Provenance, Result, Role, Settings, Stage, Verdict, confidence,
     gemba_esa::{
         Options, SCORE_STAGE, SPANS_STAGE,
         wmt26::{Domain, GENERAL, THOUGHT},
     },
-    in_parallel,
     method::Calls,
-    prompt, reading,
+    prompt,
+    reading::{self, pattern},
     setup::{self, Reference},
 };
 
@@ -36,7 +36,7 @@ const SPANS_BUDGET: usize = 512;
 const SCORE_BUDGET: usize = 64;
 
 /// The baseline as published.
-pub struct Published {
+struct Published {
     texts: Texts,
     domain: Option<&'static str>,
     /// Tokens of thought and spans together.
@@ -46,11 +46,11 @@ pub struct Published {
 }
 
 impl Protocol for Published {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {
+        panel.each_segment(group, |panel, segment| self.judge_segment(panel, segment))
     }
 
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+    fn check_input(&self, segments: &[Segment]) -> setup::Result<()> {
         let Some(segment) = segments.iter().find(|segment| self.texts.names(segment).is_none()) else {
             return Ok(());
         };
@@ -68,23 +68,20 @@ impl Protocol for Published {
     }
 }
 
-impl From<Published> for Judge {
-    fn from(judge: Published) -> Self {
-        let prompts = prompt::hash(judge.texts.all());
-        let provenance = Provenance { prompts, ..Provenance::default() }.with("shots", "0");
-        let sampled_at = judge.thinking.map(|_| [THOUGHT.temperature, THOUGHT.top_p]);
-        let mut judge = Self::new(provenance, judge).with_calls(Calls::exactly(2));
-        judge.sampled_at = sampled_at;
-        judge
-    }
+/// The judge of the user's copy of the published file.
+///
+/// # Errors
+/// No copy, one that lacks a text, and options for which nothing is published.
+pub fn build(settings: &Settings, options: &Options) -> setup::Result<Judge> {
+    let judge = Published::new(settings, options)?;
+    let prompts = prompt::hash(judge.texts.all());
+    let provenance = Provenance { prompts, ..Provenance::default() }.with("shots", "0");
+    let sampled_at = judge.thinking.map(|_| [THOUGHT.temperature, THOUGHT.top_p]);
+    Ok(Judge { sampled_at, calls: Some(Calls::exactly(2)), ..Judge::new(provenance, judge) })
 }
 
 impl Published {
-    /// Reads the user's copy of the published file.
-    ///
-    /// # Errors
-    /// No copy, one that lacks a text, and options for which nothing is published.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options) -> setup::Result<Self> {
         let unpublished = |option: &str| {
             let reason =
                 format!("`{option}` of `gemba-esa` has no published code; hint: use preset `strict`");
@@ -110,10 +107,7 @@ impl Published {
         })
     }
 
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict> {
         let (source, target) = (&segment.source, &segment.hypothesis);
         if target.is_empty() {
             let all = ErrorSpan::new(OMISSION, source, Severity::Major);
@@ -122,7 +116,7 @@ impl Published {
         let unknown = || Error::Failed("the published code does not know this language pair".into());
         let names = self.texts.names(segment).ok_or_else(unknown)?;
         let domain = self.domain.or(segment.domain.as_deref()).unwrap_or(GENERAL);
-        let question = self.texts.spans(names, domain, (source, target));
+        let question = self.texts.spans(names, domain, (source, target)).unwrap_or_default();
         let budget = self.max_tokens.or(self.thinking).unwrap_or(SPANS_BUDGET);
         let reply = self.ask(panel, SPANS_STAGE, question, budget)?;
         let spans = without_thought(&reply.text);
@@ -135,7 +129,7 @@ impl Published {
                 error.span = bare.to_owned();
             }
         }
-        let question = self.texts.score(names, domain, (source, target), &spans);
+        let question = self.texts.score(names, domain, (source, target), &spans).unwrap_or_default();
         let reply = self.ask(panel, SCORE_STAGE, question, SCORE_BUDGET)?;
         let score = read_score(&reply.text).ok_or_else(|| {
             reading::unusable(&reply.text, "an answer in which the published code finds no score")
@@ -158,7 +152,7 @@ impl Published {
     }
 
     /// An answer without any check, even one that its budget cut.
-    fn ask(&self, panel: &Panel, stage: Stage, question: String, max_tokens: usize) -> Result<Reply, Error> {
+    fn ask(&self, panel: &Panel, stage: Stage, question: String, max_tokens: usize) -> Result<Reply> {
         let chat = Chat::new().system(self.texts.system.as_str()).user(question);
         let chat = Chat { thought: self.thinking.map(|_| Reasoning::Open), ..chat };
         let mut question = panel.question(&chat, &ResponseFormat::Text, max_tokens);
@@ -169,15 +163,10 @@ impl Published {
     }
 }
 
-static THINKING: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("(?s)<think>.*?</think>").expect("the pattern is a constant that compiles"));
-static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^(\S[^"]*?)\s*-\s*"([^"]*)""#).expect("the pattern is a constant that compiles")
-});
-static FENCE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^```[a-zA-Z]*\s*").expect("the pattern is a constant that compiles"));
-static NUMBER: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\b\d+(?:\.\d+)?\b").expect("the pattern is a constant that compiles"));
+static THINKING: LazyLock<Regex> = LazyLock::new(|| pattern("(?s)<think>.*?</think>"));
+static ENTRY: LazyLock<Regex> = LazyLock::new(|| pattern(r#"^(\S[^"]*?)\s*-\s*"([^"]*)""#));
+static FENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^```[a-zA-Z]*\s*"));
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b\d+(?:\.\d+)?\b"));
 
 /// The text without thoughts that open and close in it. A thought that the chat template has opened is kept.
 fn without_thought(text: &str) -> String {

@@ -89,7 +89,7 @@ impl Texts {
     ///
     /// # Errors
     /// No folder, none with prompts, a file that is missing or lacks one of the texts.
-    pub fn read(folder: Option<&Path>) -> Result<Self, setup::Error> {
+    pub fn read(folder: Option<&Path>) -> setup::Result<Self> {
         let Some(folder) = folder else {
             let reason = "preset `code` of `himate` sends its authors' own prompts, which are published without a licence and \
                  so are not part of tribunal";
@@ -101,7 +101,7 @@ impl Texts {
             let texts = Pair::read(&folder.join(&pair))?;
             Ok((pair, texts))
         });
-        Ok(Self(pairs.collect::<Result<_, setup::Error>>()?))
+        Ok(Self(pairs.collect::<setup::Result<_>>()?))
     }
 
     /// The prompts of a segment's language pair.
@@ -121,7 +121,7 @@ impl Texts {
 }
 
 /// The names of the folders that hold a subtype evaluation, in order.
-fn pairs_in(folder: &Path) -> Result<Vec<String>, setup::Error> {
+fn pairs_in(folder: &Path) -> setup::Result<Vec<String>> {
     let fault = |reason: String| {
         let at = folder.display();
         not_at_hand(format!("`{at}` has none of HiMATE's published prompts: {reason}"))
@@ -147,7 +147,7 @@ fn file(stage: &str) -> String {
 }
 
 impl Pair {
-    fn read(folder: &Path) -> Result<Self, setup::Error> {
+    fn read(folder: &Path) -> setup::Result<Self> {
         let [evaluation, correction, verification, discussion] =
             [EVALUATION, "SRc", "SRv", "CD"].map(|stage| Described::open(&folder.join(file(stage))));
         let (evaluation, correction) = (evaluation?, correction?);
@@ -187,7 +187,7 @@ impl Pair {
                 discussion.text("tier1_agent_round2")?,
                 discussion.text("tier2_agent_round2")?,
             ],
-            agents: AGENTS.iter().map(agent).collect::<Result<_, setup::Error>>()?,
+            agents: AGENTS.iter().map(agent).collect::<setup::Result<_>>()?,
         })
     }
 
@@ -235,7 +235,7 @@ struct PublishedText {
 }
 
 impl Described {
-    fn open(path: &Path) -> Result<Self, setup::Error> {
+    fn open(path: &Path) -> setup::Result<Self> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|e| {
             not_at_hand(format!("cannot read `{name}`, one of HiMATE's published files: {e}"))
@@ -247,7 +247,7 @@ impl Described {
         Ok(Self { name, texts })
     }
 
-    fn text(&self, name: &str) -> Result<String, setup::Error> {
+    fn text(&self, name: &str) -> setup::Result<String> {
         self.texts.get(name).cloned().ok_or_else(|| setup::Error::Prompt {
             file: self.name.clone(),
             reason: format!("it has no text `{name}`"),

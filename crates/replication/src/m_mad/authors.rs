@@ -49,7 +49,7 @@ pub struct Texts {
 }
 
 /// The folder `code` of the authors' repository: this one, or the one in it.
-pub fn folder(prompts: Option<&Path>) -> Result<PathBuf, setup::Error> {
+pub fn folder(prompts: Option<&Path>) -> setup::Result<PathBuf> {
     let Some(dir) = prompts else {
         let reason = "preset `code` of `m-mad` sends its authors' own prompts, which are published without a licence and \
              so are not part of tribunal";
@@ -63,7 +63,7 @@ impl Texts {
     ///
     /// # Errors
     /// A file that is missing, or that lacks one of the texts.
-    pub fn read(folder: &Path) -> Result<Self, setup::Error> {
+    pub fn read(folder: &Path) -> setup::Result<Self> {
         let stage1 = open(folder, "utils/stage1.json")?;
         let config: Value = serde_json::from_str(&stage1.text).map_err(|e| stage1.fault(&e.to_string()))?;
         let entry = |name: &str| {
@@ -112,12 +112,12 @@ pub fn demo_file(source_language: &str) -> &'static str {
 ///
 /// # Errors
 /// A file that is missing, or that lacks the lists of an agent.
-pub fn demos(folder: &Path, file: &str) -> Result<[Vec<Demo>; 4], setup::Error> {
+pub fn demos(folder: &Path, file: &str) -> setup::Result<[Vec<Demo>; 4]> {
     demos::read(&open(folder, file)?)
 }
 
 /// A published file.
-fn open(folder: &Path, name: &str) -> Result<SourceFile, setup::Error> {
+fn open(folder: &Path, name: &str) -> setup::Result<SourceFile> {
     let path = folder.join(name);
     let text = files::text::read(&path).map_err(|e| {
         let at = path.display();
@@ -127,7 +127,7 @@ fn open(folder: &Path, name: &str) -> Result<SourceFile, setup::Error> {
 }
 
 /// The result of `construct_message`: words, `"...{}...".format(statement)`, words.
-fn heard(script: &SourceFile) -> Result<[String; 3], setup::Error> {
+fn heard(script: &SourceFile) -> setup::Result<[String; 3]> {
     let at = script.text.find("def construct_message").unwrap_or_default();
     let function = SourceFile { name: script.name.clone(), text: script.text[at..].to_owned() };
     Ok([function.text("prefix_string =")?, function.text(" response =")?, function.text("prefix_string +")?])

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use tribunal_core::files;
+use tribunal_judges::reading::pattern;
 
 use super::labels::{self, NO_ERROR};
-use tribunal_meta::Error;
+use tribunal_meta::Result;
 use tribunal_meta::scores::{line_error, read_text};
 
 /// A model's answer to one cue.
@@ -54,7 +55,7 @@ pub struct SpanLabels {
 ///
 /// # Errors
 /// An unreadable file or row.
-pub fn read(path: &Path) -> Result<Vec<Answer>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Answer>> {
     let path = if path.is_dir() { path.join("answers.jsonl") } else { path.to_owned() };
     let text = read_text(&path)?;
     let row = |(index, line): (usize, &str)| {
@@ -63,23 +64,14 @@ pub fn read(path: &Path) -> Result<Vec<Answer>, Error> {
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(row).collect()
 }
 
-static SCALED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^\s*(?:\d+\.\s*)?["“]?(.*?)["”]?\s+-\s+(.*)$"#)
-        .expect("the pattern is a constant that compiles")
-});
-static POINTS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"-\s*(\d{1,3})\s*$").expect("the pattern is a constant that compiles"));
-static HEADER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)^\W*(critical|major|minor)\W*$").expect("the pattern is a constant that compiles")
-});
-static LABELLED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^\s*(.*?)\s+-\s+(.*)$").expect("the pattern is a constant that compiles"));
-static QUOTED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#"["“](.*?)["”]"#).expect("the pattern is a constant that compiles"));
+static SCALED: LazyLock<Regex> = LazyLock::new(|| pattern(r#"^\s*(?:\d+\.\s*)?["“]?(.*?)["”]?\s+-\s+(.*)$"#));
+static POINTS: LazyLock<Regex> = LazyLock::new(|| pattern(r"-\s*(\d{1,3})\s*$"));
+static HEADER: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(critical|major|minor)\W*$"));
+static LABELLED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(.*?)\s+-\s+(.*)$"));
+static QUOTED: LazyLock<Regex> = LazyLock::new(|| pattern(r#"["“](.*?)["”]"#));
 
 /// The entries of an answer, in their order: `"span" - category - 73` on a scale, or `category - "span"`
 /// under a heading with the severity.
-#[must_use]
 pub fn entries(review: &str, scaled: bool) -> Vec<AnswerEntry> {
     if scaled { review.lines().filter_map(scaled_entry).collect() } else { labelled_entries(review) }
 }
@@ -123,15 +115,8 @@ fn labelled_entries(review: &str) -> Vec<AnswerEntry> {
 /// assert_eq!((found.category.as_str(), found.severity.as_str()), ("mistranslation", "major"));
 /// assert_eq!(find("\"elsewhere\" - grammar - 3", "the lab", Some(52)).category, "none");
 /// ```
-#[must_use]
 pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> SpanLabels {
-    let marked = marked.trim();
-    let about_it = |entry: &&AnswerEntry| {
-        let span = entry.span.trim();
-        !span.is_empty() && (span.contains(marked) || marked.contains(span))
-    };
-    let all = entries(review, threshold.is_some());
-    let Some(entry) = all.iter().find(about_it) else {
+    let Some(entry) = entry_about(review, marked, threshold.is_some()) else {
         return SpanLabels { category: labels::NONE.into(), severity: labels::NONE.into() };
     };
     let severity = match (entry.label, entry.severity) {
@@ -144,16 +129,18 @@ pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> SpanLabels {
     SpanLabels { category: entry.label.unwrap_or(labels::NONE).into(), severity: severity.into() }
 }
 
-/// The points of the first entry about the marked span.
-#[must_use]
-pub fn points(review: &str, marked: &str) -> Option<u32> {
+/// The first entry whose words hold the marked ones, or stand in them.
+fn entry_about(review: &str, marked: &str, scaled: bool) -> Option<AnswerEntry> {
     let marked = marked.trim();
-    let all = entries(review, true);
-    let about = all.iter().find(|entry| {
+    entries(review, scaled).into_iter().find(|entry| {
         let span = entry.span.trim();
         !span.is_empty() && (span.contains(marked) || marked.contains(span))
-    });
-    match about?.severity {
+    })
+}
+
+/// The points of the first entry about the marked span.
+pub fn points(review: &str, marked: &str) -> Option<u32> {
+    match entry_about(review, marked, true)?.severity {
         Severity::Points(points) => Some(points),
         _ => None,
     }

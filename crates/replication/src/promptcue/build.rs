@@ -13,8 +13,8 @@ use super::labels::{self, NO_ERROR};
 use super::perturb;
 pub use super::plan::{Plan, Rated, Set};
 use tribunal_core::mqm::ratings::RatedError;
-use tribunal_meta::Error;
 use tribunal_meta::pcg::Pcg64;
+use tribunal_meta::{Error, Result};
 
 /// The cues of one label and severity: their number, and the number that the plan required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,7 +35,6 @@ pub struct Built {
 
 impl Set {
     /// The cues of each label (GEN) or of the whole set in the paper: Table 7.
-    #[must_use]
     pub fn size(self) -> usize {
         if self == Self::Gen { 100 } else { 1000 }
     }
@@ -55,7 +54,7 @@ impl Set {
 ///
 /// # Errors
 /// An odd size, or no translation that fits.
-pub fn build(rated: &[Rated], plan: &Plan) -> Result<Built, Error> {
+pub fn build(rated: &[Rated], plan: &Plan) -> Result<Built> {
     if plan.size % 2 == 1 {
         let size = plan.size;
         return Err(Error::Unsuitable(format!(

@@ -51,7 +51,6 @@ impl Length {
 /// let set = describe(&[cue]);
 /// assert_eq!((set.source.max, set.target.max, set.categories["grammar"]), (4, 3, 1));
 /// ```
-#[must_use]
 pub fn describe(cues: &[Cue]) -> Description {
     let bare = |text: &str| text.replace("<v>", "").replace("</v>", "");
     let lengths = |length: &dyn Fn(&Cue) -> usize| Length::new(&cues.iter().map(length).collect::<Vec<_>>());

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tribunal_core::files;
 
 use super::labels;
-use tribunal_meta::Error;
 use tribunal_meta::scores::{line_error, read_text};
+use tribunal_meta::{Error, Result};
 
 /// One segment of a set: the text with the error marked by `<v>` and `</v>`, and the error's labels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct Cue {
 /// # Errors
 /// An unreadable file; with its line, a row that lacks a field or has a category or severity that PROMPTCUE
 /// does not have; an id that occurs twice.
-pub fn read(path: &Path) -> Result<Vec<Cue>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Cue>> {
     let text = read_text(path)?;
     let is_csv = path.extension().is_some_and(|extension| extension == "csv");
     let rows = if is_csv { csv_rows(&text) } else { jsonl_rows(&text) };

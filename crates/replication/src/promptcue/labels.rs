@@ -76,7 +76,6 @@ const SPOKEN: [(&str, &str); 13] = [
 /// assert_eq!(from_mqm("Terminology/Inconsistent use"), Some("terminology"));
 /// assert_eq!(from_mqm("Locale convention/Date format"), None);
 /// ```
-#[must_use]
 pub fn from_mqm(category: &str) -> Option<&'static str> {
     let category = category.trim().to_lowercase();
     if category.starts_with("no-error") || category.starts_with("no error") {
@@ -93,7 +92,6 @@ pub fn from_mqm(category: &str) -> Option<&'static str> {
 /// assert_eq!(spoken("incorrect word order"), Some("word order"));
 /// assert_eq!(spoken("fluency"), None);
 /// ```
-#[must_use]
 pub fn spoken(text: &str) -> Option<&'static str> {
     let text = text.to_lowercase();
     let named = |part: &str| {
@@ -113,7 +111,6 @@ pub fn spoken(text: &str) -> Option<&'static str> {
 /// assert_eq!(from_gold("Word Order"), Some("word order"));
 /// assert_eq!(from_gold("Style/Awkward"), None);
 /// ```
-#[must_use]
 pub fn from_gold(category: &str) -> Option<&'static str> {
     let category = category.trim().to_lowercase();
     let plain = |name: &str| {
@@ -132,7 +129,6 @@ pub fn from_gold(category: &str) -> Option<&'static str> {
 /// use tribunal_replication::promptcue::labels::severity;
 /// assert_eq!((severity("Major"), severity("neutral")), (Some("major"), None));
 /// ```
-#[must_use]
 pub fn severity(text: &str) -> Option<&'static str> {
     match text.trim().to_lowercase().as_str() {
         "major" | "critical" => Some("major"),
@@ -143,7 +139,6 @@ pub fn severity(text: &str) -> Option<&'static str> {
 }
 
 /// A label recorded beside an answer, unchanged; [`NONE`] where none was recorded.
-#[must_use]
 pub fn recorded(label: Option<&str>) -> String {
     label.map(|label| label.trim().to_lowercase()).filter(|l| !l.is_empty()).unwrap_or(NONE.to_owned())
 }

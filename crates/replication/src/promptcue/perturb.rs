@@ -23,7 +23,6 @@ const ATTEMPTS: usize = 100;
 /// let replaced = [4, 5, 8, 9, 16, 20, 24].map(replaced_words);
 /// assert_eq!(replaced, [None, Some(3), Some(3), Some(4), Some(5), Some(5), Some(6)]);
 /// ```
-#[must_use]
 pub fn replaced_words(n: usize) -> Option<usize> {
     match n {
         0..=4 => None,

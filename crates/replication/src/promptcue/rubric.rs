@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Deserialize;
 use tribunal_core::files;
+use tribunal_judges::reading::pattern;
 
-use tribunal_meta::Error;
+use tribunal_meta::Result;
 use tribunal_meta::scores::{line_error, read_text};
 
 /// One answer about reference A with the scores recorded beside it.
@@ -28,8 +29,7 @@ pub enum Pooling {
     Mean,
 }
 
-static POINTS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)-\s*(\d+)\s*$").expect("the pattern is a constant that compiles"));
+static POINTS: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)-\s*(\d+)\s*$"));
 
 /// Score of a segment from its errors' points, read from lines that end in `- POINTS`; 0 points mean no
 /// error.
@@ -43,7 +43,6 @@ static POINTS: LazyLock<Regex> =
 /// assert_eq!(score(review, Pooling::Mean), -60.0);
 /// assert_eq!(score("no error", Pooling::Mean), 0.0);
 /// ```
-#[must_use]
 pub fn score(review: &str, pooling: Pooling) -> f64 {
     let points: Vec<f64> =
         POINTS.captures_iter(review).filter_map(|found| found[1].parse().ok()).filter(|p| *p > 0.0).collect();
@@ -59,7 +58,6 @@ pub fn score(review: &str, pooling: Pooling) -> f64 {
 /// them; the last one is the human score that the others are compared with.
 ///
 /// Direction: higher is better.
-#[must_use]
 pub fn columns(rows: &[Reviewed]) -> [(&'static str, Vec<f64>); 5] {
     // Not -0, which would print.
     let of = |score: &dyn Fn(&Reviewed) -> f64| rows.iter().map(|row| 0.0 + score(row)).collect();
@@ -77,7 +75,7 @@ pub fn columns(rows: &[Reviewed]) -> [(&'static str, Vec<f64>); 5] {
 ///
 /// # Errors
 /// An unreadable file or row.
-pub fn read(path: &Path) -> Result<Vec<Reviewed>, Error> {
+pub fn read(path: &Path) -> Result<Vec<Reviewed>> {
     let text = read_text(path)?;
     let row = |(index, line): (usize, &str)| {
         files::json::parse(line).map_err(|reason| line_error(path, index + 1, reason))

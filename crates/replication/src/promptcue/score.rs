@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::answers::{Answer, SpanLabels, find, points};
 use super::gold::Cue;
 use super::labels::{self, NO_ERROR, NONE};
-use tribunal_meta::{Advice, Error};
+use tribunal_meta::{Advice, Error, Result};
 
 /// Options for scoring answers.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,6 @@ impl Agreement {
     /// where no cue has it.
     ///
     /// Source: RUBRIC-MQM, Figure 2, of no-error.
-    #[must_use]
     pub fn predicted_for(&self, gold: &str) -> Vec<(&str, f64)> {
         let Some(counts) = self.confusion.get(gold) else { return Vec::new() };
         let n = counts.values().sum::<usize>() as f64;
@@ -81,7 +80,7 @@ impl Agreement {
 ///
 /// # Errors
 /// An unknown scenario.
-pub fn scenario_threshold(scenario: &str) -> Result<Option<u32>, Error> {
+pub fn scenario_threshold(scenario: &str) -> Result<Option<u32>> {
     match scenario {
         "GEMBA" | "DC" | "DS" | "DCS" => Ok(None),
         "DR-4" | "DQ-4" => Ok(Some(3)),
@@ -99,7 +98,7 @@ pub fn scenario_threshold(scenario: &str) -> Result<Option<u32>, Error> {
 /// # Errors
 /// An unknown scenario, an answer without a cue, two answers to one cue, gold labels that PROMPTCUE does not
 /// have, or recorded labels that are requested but missing.
-pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result<Report, Error> {
+pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result<Report> {
     let scale = scenario_threshold(&options.scenario)?;
     let threshold = scale.map(|scale_threshold| options.threshold.unwrap_or(scale_threshold));
     let pairs = pair_up(cues, answers)?;
@@ -109,7 +108,7 @@ pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result
     let spans_named = (named(&pairs), named(&realigned));
     let pairs = if options.realign { realigned } else { pairs };
     let again = if options.recorded { scale.and(options.threshold) } else { threshold };
-    let found: Result<Vec<SpanLabels>, Error> =
+    let found: Result<Vec<SpanLabels>> =
         pairs.iter().map(|(cue, answer)| read_answer(cue, answer, options.recorded, again)).collect();
     let found = found?;
     let gold_categories = gold_labels(&pairs, |cue| labels::from_gold(&cue.category))?;
@@ -135,7 +134,7 @@ pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result
 }
 
 /// Each answer with its cue. There are no more pairs than cues.
-fn pair_up<'a>(cues: &'a [Cue], answers: &'a [Answer]) -> Result<Vec<(&'a Cue, &'a Answer)>, Error> {
+fn pair_up<'a>(cues: &'a [Cue], answers: &'a [Answer]) -> Result<Vec<(&'a Cue, &'a Answer)>> {
     let mut open: BTreeMap<usize, &Cue> = cues.iter().map(|cue| (cue.id, cue)).collect();
     let pair = |answer: &'a Answer| {
         let id = answer.id;
@@ -154,10 +153,7 @@ fn pair_up<'a>(cues: &'a [Cue], answers: &'a [Answer]) -> Result<Vec<(&'a Cue, &
     answers.iter().map(pair).collect()
 }
 
-fn gold_labels(
-    pairs: &[(&Cue, &Answer)],
-    label: fn(&Cue) -> Option<&'static str>,
-) -> Result<Vec<String>, Error> {
+fn gold_labels(pairs: &[(&Cue, &Answer)], label: fn(&Cue) -> Option<&'static str>) -> Result<Vec<String>> {
     let cue_label = |(cue, _): &(&Cue, &Answer)| {
         label(cue).map(str::to_owned).ok_or_else(|| {
             let (id, category, severity) = (cue.id, &cue.category, &cue.severity);
@@ -205,12 +201,7 @@ fn realigned<'a>(cues: &'a [Cue], answers: &'a [Answer]) -> Vec<(&'a Cue, &'a An
 }
 
 /// The labels in an answer. Where labels are recorded, a requested threshold is applied to the points again.
-fn read_answer(
-    cue: &Cue,
-    answer: &Answer,
-    recorded: bool,
-    threshold: Option<u32>,
-) -> Result<SpanLabels, Error> {
+fn read_answer(cue: &Cue, answer: &Answer, recorded: bool, threshold: Option<u32>) -> Result<SpanLabels> {
     let review = answer.review.as_deref().unwrap_or_default();
     if !recorded {
         return Ok(find(review, &cue.error_span, threshold));
@@ -270,7 +261,6 @@ fn collapsed(gold: &[String], predicted: &[String]) -> Vec<String> {
 /// assert_eq!(found.accuracy, 0.5);
 /// assert!((found.macro_f1 - (2.0 / 3.0 + 0.5) / 3.0).abs() < 1e-15);
 /// ```
-#[must_use]
 pub fn agreement(gold: &[String], predicted: &[String], shown: &[String]) -> Agreement {
     let classes: BTreeSet<&String> = gold.iter().chain(predicted).collect();
     let count = |labels: &[String], class: &String| labels.iter().filter(|label| *label == class).count();

@@ -24,7 +24,6 @@ impl<'a> Words<'a> {
     /// assert_eq!(Words::parse("It cost $5, or so.").len(), 5);
     /// assert_eq!(Words::parse("他说，这里很好。").phrase(0, 2), "他说，");
     /// ```
-    #[must_use]
     pub fn parse(text: &'a str) -> Self {
         let mut sentence = Self { text, ranges: Vec::new(), is_spaced: true };
         for run in runs(text) {
@@ -38,18 +37,15 @@ impl<'a> Words<'a> {
         sentence
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// True if words are divided by spaces alone.
-    #[must_use]
     pub fn is_spaced(&self) -> bool {
         self.is_spaced
     }
@@ -58,7 +54,6 @@ impl<'a> Words<'a> {
     ///
     /// # Panics
     /// When the sentence has no such words.
-    #[must_use]
     pub fn phrase(&self, start: usize, length: usize) -> &'a str {
         let words = &self.ranges[start..start + length];
         match (words.first(), words.last()) {
@@ -71,7 +66,6 @@ impl<'a> Words<'a> {
     ///
     /// # Panics
     /// When the sentence has no such words, or `length` is 0.
-    #[must_use]
     pub fn around(&self, start: usize, length: usize) -> (&'a str, &'a str) {
         let words = &self.ranges[start..start + length];
         (&self.text[..words[0].start], &self.text[words[length - 1].end..])

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Deserialize;
 use tribunal_judges::{
-    Error,
+    Error, Result,
     rate::{agents, tools::Arguments},
-    reading,
+    reading::{self, pattern},
 };
 
 use crate::python::{ascii_digits, parse_float};
@@ -31,20 +31,18 @@ pub(super) fn text(arguments: &Arguments, key: &str) -> String {
 }
 
 /// `float(...)` of the core agent's argument; the program ends on another one.
-pub(super) fn score_argument(arguments: &Arguments, key: &str) -> Result<f64, Error> {
+pub(super) fn score_argument(arguments: &Arguments, key: &str) -> Result<f64> {
     let value = text(arguments, key);
     let score = parse_float(&value).filter(|score| score.is_finite());
     score.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
 }
 
-static VALUE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?s)<arg_value>(.*?)</arg_value>").expect("the pattern is a constant that compiles")
-});
+static VALUE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<arg_value>(.*?)</arg_value>"));
 
 /// The search queries of a tool call: the JSON list in its first argument, whatever the argument's name.
 ///
 /// Source: `parse_search_args`.
-pub(super) fn queries(text: &str) -> Result<Vec<String>, Error> {
+pub(super) fn queries(text: &str) -> Result<Vec<String>> {
     #[derive(Deserialize)]
     struct Query {
         q: String,

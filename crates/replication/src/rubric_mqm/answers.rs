@@ -10,7 +10,6 @@ use tribunal_core::mqm::{ErrorSpan, Severity};
 use tribunal_judges::rubric_mqm::Scenario;
 
 /// The entries of an answer as error spans, with the code's cost of each as weight.
-#[must_use]
 pub fn read(answer: &str, scenario: Scenario) -> Vec<ErrorSpan> {
     if scenario.scale().is_none() {
         return blocks(answer);
@@ -27,7 +26,6 @@ pub fn read(answer: &str, scenario: Scenario) -> Vec<ErrorSpan> {
 ///
 /// Unit: with points, their sum over -100: 0 is best and higher is better. Else the penalty, at most 25, over
 /// 100: the code divides a negative score by -100, so 0 is best and lower is better.
-#[must_use]
 pub fn score(errors: &[ErrorSpan], scenario: Scenario) -> f64 {
     // Of no errors the sum is -0, which would print.
     let sum = 0.0 + errors.iter().map(|e| e.weight).sum::<f64>();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Subject, is_usable, seen};
 use crate::{
-    Error,
+    Result,
     agreement::{Figures, HeldOutAgreement},
     corruption::{self, Corrupted},
     judges::{
@@ -19,7 +19,6 @@ use crate::{
 };
 
 /// Corrupted versions of the translations that are fitted on, and of a quarter as many of those held out.
-#[must_use]
 pub fn corrupted(split: &Split, most: usize, seed: u64) -> [Vec<Corrupted<'_>>; 2] {
     let of = |documents, most| corruption::versions(documents, most, seed);
     [of(&split.train, most), of(&split.held_out, most.div_ceil(4))]
@@ -72,9 +71,9 @@ pub fn figures(
     corrupted: &[Corrupted<'_>],
     readings: &mut Readings,
     subject: &Subject<'_>,
-) -> Result<Figures, Error> {
+) -> Result<Figures> {
     let mut of_pairs: BTreeMap<String, HeldOutAgreement> = BTreeMap::new();
-    let mut verdict = |segment: &Segment| -> Result<Verdict, Error> {
+    let mut verdict = |segment: &Segment| -> Result<Verdict> {
         let reading = readings.of(subject.prompts, segment)?;
         Ok(probe::verdict(fit, subject.weights, segment, &seen(fit, &reading, segment)))
     };

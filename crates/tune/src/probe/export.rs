@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Example, examples};
 use crate::{
-    Error,
+    Error, Result,
     judges::{
         probe::{self, facts},
         prompt::Prompts,
@@ -22,11 +22,11 @@ use crate::{
 ///
 /// # Errors
 /// A prompt that cannot be filled in.
-pub fn lines(documents: &[Document], prompts: &Prompts, weights: &Weights) -> Result<Vec<Value>, Error> {
+pub fn lines(documents: &[Document], prompts: &Prompts, weights: &Weights) -> Result<Vec<Value>> {
     examples(documents).iter().map(|example| line(example, prompts, weights)).collect()
 }
 
-fn line(example: &Example<'_>, prompts: &Prompts, weights: &Weights) -> Result<Value, Error> {
+fn line(example: &Example<'_>, prompts: &Prompts, weights: &Weights) -> Result<Value> {
     let segment = &example.rated.segment;
     let chat = probe::chat(prompts, segment).map_err(|error| Error::Unsuitable(error.to_string()))?;
     Ok(json!({

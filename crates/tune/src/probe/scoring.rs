@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Error, Example, FOLDS, ROWS, Readings, Subject, best, fold, inputs, scale, total};
+use super::{Example, FOLDS, ROWS, Readings, Result, Subject, best, fold, inputs, scale, total};
 use crate::{
     corruption::Corrupted,
     judges::probe::{
@@ -161,7 +161,7 @@ impl Scoring {
         corrupted: &[Corrupted<'_>],
         readings: &mut Readings,
         subject: &Subject<'_>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let mut rows: Vec<Row> = Vec::with_capacity(examples.len());
         for example in examples {
             let x = narrow_inputs(readings, subject, &example.rated.segment)?;
@@ -201,11 +201,7 @@ impl Scoring {
 }
 
 /// The inputs of a translation.
-fn narrow_inputs(
-    readings: &mut Readings,
-    subject: &Subject<'_>,
-    segment: &Segment,
-) -> Result<Vec<f32>, Error> {
+fn narrow_inputs(readings: &mut Readings, subject: &Subject<'_>, segment: &Segment) -> Result<Vec<f32>> {
     let reading = readings.of(subject.prompts, segment)?;
     Ok(inputs(&reading, segment).into_iter().map(|x| x as f32).collect())
 }
@@ -222,7 +218,7 @@ impl Folds {
         Self { sums, waiting: vec![Default::default(); FOLDS] }
     }
 
-    fn add(&mut self, fold: usize, x: &[f64], y: f64) -> Result<(), Error> {
+    fn add(&mut self, fold: usize, x: &[f64], y: f64) -> Result<()> {
         let (xs, ys) = &mut self.waiting[fold];
         xs.extend(x);
         ys.push(y);
@@ -234,7 +230,7 @@ impl Folds {
         Ok(())
     }
 
-    fn sums(mut self) -> Result<Vec<Sums>, Error> {
+    fn sums(mut self) -> Result<Vec<Sums>> {
         for (sums, (xs, ys)) in self.sums.iter_mut().zip(&self.waiting) {
             sums.add(xs, ys)?;
         }

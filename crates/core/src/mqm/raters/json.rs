@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Annotation, Counted, Error};
+use super::{Annotation, Counted, Error, Result};
 use crate::{
     files::{self, text},
     mqm::{ErrorSpan, Severity, Side},
@@ -83,7 +83,7 @@ pub fn is_annotations(path: &Path) -> bool {
 ///
 /// # Errors
 /// [`Error`], naming the file, the line, the field.
-pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>, Error> {
+pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>> {
     let mut found = Found { path, chosen: pair, counted, all: Vec::new(), others: BTreeMap::new() };
     let io = |source| Error::Io { path: path.into(), source };
     match Kind::from_path(path) {
@@ -161,7 +161,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn complete(mut self) -> Result<Vec<Annotation>, Error> {
+    fn complete(mut self) -> Result<Vec<Annotation>> {
         if let Some((src, tgt)) = self.chosen.filter(|_| self.all.is_empty() && !self.others.is_empty()) {
             let pairs =
                 self.others.iter().map(|(pair, n)| format!("{pair} {n}")).collect::<Vec<_>>().join(", ");
@@ -188,7 +188,7 @@ impl Found<'_> {
     }
 
     /// A line of `humeval.jsonl`: a segment with the annotations of all systems.
-    fn segment(&mut self, place: Place<'_>, row: &Value) -> Result<(), Error> {
+    fn segment(&mut self, place: Place<'_>, row: &Value) -> Result<()> {
         let wrong = |reason: String| place.error(self.path, reason);
         let id =
             row["doc_id"].as_str().ok_or_else(|| wrong("`doc_id` is missing, or not a string".into()))?;
@@ -231,7 +231,7 @@ impl Found<'_> {
         &mut self,
         campaign: Option<&Pair>,
         entries: impl Iterator<Item = (Place<'v>, &'v Value)>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut log: Vec<(Place<'_>, &Value)> = Vec::new();
         for (place, entry) in entries {
             if entry["annotation"] == RESET && self.counted == Counted::Official {
@@ -257,7 +257,7 @@ impl Found<'_> {
     }
 
     /// A document that a user submitted: items, and the user's annotations of each.
-    fn entry(&mut self, campaign: Option<&Pair>, place: Place<'_>, entry: &Value) -> Result<(), Error> {
+    fn entry(&mut self, campaign: Option<&Pair>, place: Place<'_>, entry: &Value) -> Result<()> {
         let path = self.path;
         let wrong = |reason: String| place.error(path, reason);
         let list = |name: &str| {

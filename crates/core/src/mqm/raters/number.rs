@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{Error, Row};
+use super::{Error, Result, Row};
 
 /// Sets each row's segment number, from 0: `globalSegId`, less one where no id is 0. Where that is one
 /// constant, or no id of a file with `docSegId` is a number, the segment's position by document and
@@ -15,7 +15,7 @@ use super::{Error, Row};
 /// # Errors
 /// [`Error::Line`] for an id that is no number where others are or `docSegId` is missing, and for a constant
 /// id without `docSegId` in a document of several sources.
-pub fn number(path: &Path, rows: &mut [Row]) -> Result<(), Error> {
+pub fn number(path: &Path, rows: &mut [Row]) -> Result<()> {
     let places: BTreeSet<(&str, &str)> = rows.iter().map(place).collect();
     let ids: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
     let numbers: BTreeMap<String, usize> =

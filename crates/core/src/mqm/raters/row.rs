@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Error;
+use super::{Error, Result};
 use crate::{
     mqm::{self, ErrorSpan, Severity, Side},
     segment::{Lang, Segment},
@@ -104,7 +104,7 @@ impl Columns {
     ///
     /// # Errors
     /// [`Error::Column`] where one is missing.
-    pub fn new(path: &Path, header: &str) -> Result<Self, Error> {
+    pub fn new(path: &Path, header: &str) -> Result<Self> {
         let header: Vec<String> = header.split('\t').map(bare).collect();
         let find = |names: &[&'static str]| {
             column(&header, names).ok_or(Error::Column { path: path.into(), column: names[0] })

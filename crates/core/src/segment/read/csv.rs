@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{
-    Error,
+    Error, Result,
     table::{self, Row, Visit},
     text,
 };
 
 /// Reads the rows of a file.
-pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
+pub fn rows(path: &Path, visit: Visit<'_>) -> Result<()> {
     let text = text::whole(path)?;
     let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| wrong(path, &text, &error))?.clone();

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Error, layout};
+use super::{Error, Result, layout};
 
 /// The folder that holds a test set: the one given, or `txt-ts`, `txt` inside of it, as the repositories have
 /// them.
@@ -32,7 +32,7 @@ pub struct Files {
 ///
 /// # Errors
 /// A folder that cannot be listed, and sources of several test sets for one pair.
-pub fn files(root: &Path, lp: &str) -> Result<Option<Files>, Error> {
+pub fn files(root: &Path, lp: &str) -> Result<Option<Files>> {
     let Some((src, tgt)) = lp.split_once('-') else { return Ok(None) };
     let sources = matching(&root.join("sources"), &format!(".{lp}.src."), src)?;
     let (test, source) = match sources.as_slice() {
@@ -43,7 +43,7 @@ pub fn files(root: &Path, lp: &str) -> Result<Option<Files>, Error> {
             None => return Err(several_tests(root, lp, several)),
         },
     };
-    let named = |folder: &str, kind: &str| -> Result<Vec<(String, PathBuf)>, Error> {
+    let named = |folder: &str, kind: &str| -> Result<Vec<(String, PathBuf)>> {
         let found = matching(&root.join(folder), &format!(".{lp}.{kind}."), tgt)?;
         Ok(found.into_iter().filter(|(_, path)| test_name(path, lp) == test).collect())
     };
@@ -63,7 +63,7 @@ fn test_name(path: &Path, lp: &str) -> String {
 }
 
 /// The files of a folder that hold `marker` and end in the language, with what stands between; sorted.
-fn matching(dir: &Path, marker: &str, language: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+fn matching(dir: &Path, marker: &str, language: &str) -> Result<Vec<(String, PathBuf)>> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Error, Input, TestSet, layout, pairs, parallel, table};
+use super::{Error, Input, Result, TestSet, layout, pairs, parallel, table};
 use crate::segment::{Lang, Segment, wmt};
 
 /// Separator of the paragraphs of a text.
@@ -44,7 +44,7 @@ pub fn files(dir: &Path) -> Option<Files> {
 /// # Errors
 /// A pair, a system or a reference that does not exist; a system that lacks documents of the pair; fields
 /// that are missing or of another kind.
-pub fn testset(choice: &TestSet, files: &Files) -> Result<Input, Error> {
+pub fn testset(choice: &TestSet, files: &Files) -> Result<Input> {
     let sources = Sources::read(files, choice)?;
     let names = layout::names(&files.systems)?;
     let all: Vec<String> =
@@ -87,7 +87,7 @@ struct Sources {
 }
 
 impl Sources {
-    fn read(files: &Files, choice: &TestSet) -> Result<Self, Error> {
+    fn read(files: &Files, choice: &TestSet) -> Result<Self> {
         let path = files.sources.as_path();
         let languages = (&choice.pair.1, &choice.pair.2);
         let (mut documents, mut known, mut others) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
@@ -130,12 +130,7 @@ impl Sources {
     }
 
     /// Rejects a system that has no line for a document.
-    fn lacking(
-        &self,
-        path: &Path,
-        files: &Files,
-        translations: &HashMap<String, String>,
-    ) -> Result<(), Error> {
+    fn lacking(&self, path: &Path, files: &Files, translations: &HashMap<String, String>) -> Result<()> {
         let lacking: Vec<_> =
             self.documents.iter().filter(|doc| !translations.contains_key(&doc.id)).collect();
         let Some(first) = lacking.first() else { return Ok(()) };
@@ -213,7 +208,7 @@ fn reference(
     choice: &TestSet,
     names: &mut BTreeSet<String>,
     n: usize,
-) -> Result<Option<Vec<String>>, Error> {
+) -> Result<Option<Vec<String>>> {
     let Some(Value::Object(references)) = row.row.fields.get("refs") else { return Ok(None) };
     names.extend(references.keys().cloned());
     let Some(name) = &choice.reference else { return Ok(None) };
@@ -226,7 +221,7 @@ fn reference(
 }
 
 /// A system's translations by document; those of other pairs are left out.
-fn translations(path: &Path, files: &Files, sources: &Sources) -> Result<HashMap<String, String>, Error> {
+fn translations(path: &Path, files: &Files, sources: &Sources) -> Result<HashMap<String, String>> {
     let documents: BTreeSet<&str> = sources.documents.iter().map(|document| document.id.as_str()).collect();
     let (mut found, mut first, mut is_any_known) = (HashMap::new(), None, false);
     table::jsonl(path, &mut |row| {

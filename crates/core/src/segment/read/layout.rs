@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Error, text};
+use super::{Error, Result, text};
 use crate::files::json;
 
 /// mt-metrics-eval's placeholder for a missing translation.
@@ -52,22 +52,18 @@ impl TestsetFiles {
     }
 
     /// Path of the file that names the documents of the segments.
-    #[must_use]
     pub fn docs(&self) -> PathBuf {
         self.dir.join("documents").join(format!("{}.docs", self.lp))
     }
 
-    #[must_use]
     pub fn source(&self) -> PathBuf {
         self.text("sources", &self.lp)
     }
 
-    #[must_use]
     pub fn reference(&self, name: &str) -> PathBuf {
         self.text("references", &format!("{}.{name}", self.lp))
     }
 
-    #[must_use]
     pub fn output(&self, system: &str) -> PathBuf {
         self.text("system-outputs", &format!("{}/{system}", self.lp))
     }
@@ -87,7 +83,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn systems(&self) -> Result<Vec<String>, Error> {
+    pub fn systems(&self) -> Result<Vec<String>> {
         text_names(&self.dir.join("system-outputs").join(&self.lp), "")
     }
 
@@ -95,19 +91,17 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn references(&self) -> Result<Vec<String>, Error> {
+    pub fn references(&self) -> Result<Vec<String>> {
         let dir = self.dir.join("references");
         if dir.is_dir() { text_names(&dir, &format!("{}.", self.lp)) } else { Ok(Vec::new()) }
     }
 
     /// The file of the raters' scores of a level, `seg` or `sys`.
-    #[must_use]
     pub fn human_scores(&self, gold: &str, level: &str) -> PathBuf {
         self.dir.join("human-scores").join(format!("{}.{gold}.{level}.score", self.lp))
     }
 
     /// The names of the raters' scores; none where there is no such folder.
-    #[must_use]
     pub fn human_names(&self) -> BTreeSet<String> {
         let prefix = format!("{}.", self.lp);
         let files = names(&self.dir.join("human-scores")).unwrap_or_default();
@@ -118,7 +112,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn ratings(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    pub fn ratings(&self, gold: &str) -> Result<Vec<(String, PathBuf)>> {
         self.by_rater(gold, "seg.rating")
     }
 
@@ -126,12 +120,12 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn rater_scores(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    pub fn rater_scores(&self, gold: &str) -> Result<Vec<(String, PathBuf)>> {
         let files = self.by_rater(gold, "seg.score")?.into_iter();
         Ok(files.filter(|(rater, _)| !rater.is_empty()).collect())
     }
 
-    fn by_rater(&self, gold: &str, ending: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    fn by_rater(&self, gold: &str, ending: &str) -> Result<Vec<(String, PathBuf)>> {
         let dir = self.dir.join("human-scores");
         if !dir.is_dir() {
             return Ok(Vec::new());
@@ -148,7 +142,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn metrics(&self) -> Result<BTreeSet<MetricName>, Error> {
+    pub fn metrics(&self) -> Result<BTreeSet<MetricName>> {
         let dir = self.dir.join("metric-scores").join(&self.lp);
         let files = if dir.is_dir() { names(&dir)? } else { Vec::new() };
         let metrics = files.iter().filter_map(|file| {
@@ -159,7 +153,6 @@ impl TestsetFiles {
     }
 
     /// The file of a metric's scores of a level, `seg` or `sys`.
-    #[must_use]
     pub fn metric_scores(&self, MetricName { name, reference }: &MetricName, level: &str) -> PathBuf {
         let folder = self.dir.join("metric-scores").join(&self.lp);
         folder.join(format!("{name}-{reference}.{level}.score"))
@@ -169,7 +162,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// An unreadable folder.
-    pub fn scored_pairs(&self) -> Result<Vec<String>, Error> {
+    pub fn scored_pairs(&self) -> Result<Vec<String>> {
         let dir = self.dir.join("metric-scores");
         if dir.is_dir() { names(&dir) } else { Ok(Vec::new()) }
     }
@@ -178,7 +171,7 @@ impl TestsetFiles {
     ///
     /// # Errors
     /// [`Error::Missing`] for a line without any, [`Error::Scattered`] for a document in two parts.
-    pub fn places(&self) -> Result<Vec<Place>, Error> {
+    pub fn places(&self) -> Result<Vec<Place>> {
         places(&self.docs())
     }
 }
@@ -188,7 +181,7 @@ impl TestsetFiles {
 ///
 /// # Errors
 /// The errors of [`TestsetFiles::places`].
-pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
+pub fn places(path: &Path) -> Result<Vec<Place>> {
     let mut places: Vec<Place> = Vec::new();
     let mut ended = std::collections::BTreeMap::new();
     for (idx, line) in text::lines(path)?.iter().enumerate() {
@@ -217,7 +210,7 @@ pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
 ///
 /// # Errors
 /// A file that cannot be read, [`Error::Json`], [`Error::Missing`].
-pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
+pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>> {
     let lines = text::lines(path)?;
     if path.extension().is_none_or(|ending| ending != "jsonl") {
         return Ok(lines);
@@ -240,7 +233,7 @@ pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// The errors of [`texts`].
-pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
+pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String>> {
     let mut all = texts(path, field)?;
     if let Some(first) = all.first_mut().filter(|_| text::is_marked(path)) {
         first.insert(0, '\u{feff}');
@@ -249,7 +242,6 @@ pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String
 }
 
 /// The language pairs of a folder, as its files spell them, sorted; none where it is no test set.
-#[must_use]
 pub fn pairs(dir: &Path) -> Vec<String> {
     let files = names(&dir.join("documents")).unwrap_or_default();
     files.iter().filter_map(|file| file.strip_suffix(".docs").map(str::to_owned)).collect()
@@ -259,7 +251,7 @@ pub fn pairs(dir: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// An unreadable folder.
-pub fn rated_pairs(dir: &Path, gold: &str) -> Result<BTreeSet<String>, Error> {
+pub fn rated_pairs(dir: &Path, gold: &str) -> Result<BTreeSet<String>> {
     let middle = format!(".{gold}.");
     let pair = |file: &String| {
         let (pair, suffix) = file.split_once(&middle)?;
@@ -276,7 +268,7 @@ fn score_stem(file: &str) -> Option<&str> {
 ///
 /// # Errors
 /// An unreadable folder.
-pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
+pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>> {
     let files = names(dir)?;
     let stems = files.iter().filter_map(|file| {
         let stem = file.strip_suffix(".txt").or_else(|| file.strip_suffix(".jsonl"))?;
@@ -293,7 +285,7 @@ pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(super) fn names(dir: &Path) -> Result<Vec<String>, Error> {
+pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let io = |source| Error::Io { path: dir.into(), source };
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io)? {

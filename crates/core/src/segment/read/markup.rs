@@ -31,7 +31,6 @@ const ROOTS: &[(&str, Markup)] = &[
 impl Markup {
     /// The format of a text; `None` for text without markup. A segment may hold markup of its own: only a
     /// text that begins with one of the elements and ends with its end is meant.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut tail = text.trim_start();
         // Declarations and comments come before the first element.
@@ -49,7 +48,6 @@ impl Markup {
     }
 
     /// How to convert such a file.
-    #[must_use]
     pub fn instead(self) -> &'static str {
         match self {
             Self::Sgm => {

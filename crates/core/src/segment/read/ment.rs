@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Error, Input, TestSet,
+    Error, Input, Result, TestSet,
     layout::{NO_TRANSLATION, Place, names},
     parallel,
     table::{self, Row},
@@ -40,7 +40,6 @@ pub struct Ment {
 }
 
 /// The language pairs of a folder with MENT; none in another folder.
-#[must_use]
 pub fn pairs(dir: &Path) -> BTreeSet<String> {
     let mut pairs = BTreeSet::new();
     if dir.join(FILE).is_file() {
@@ -59,7 +58,7 @@ pub fn pairs(dir: &Path) -> BTreeSet<String> {
     pairs
 }
 
-fn pair(path: &Path, row: &Row) -> Result<String, Error> {
+fn pair(path: &Path, row: &Row) -> Result<String> {
     let row = table::In { path, row };
     Ok(format!("{}-{}", row.required(&["src_lang"])?, row.required(&["trans_lang", "tgt_lang"])?))
 }
@@ -68,7 +67,7 @@ fn pair(path: &Path, row: &Row) -> Result<String, Error> {
 ///
 /// # Errors
 /// The errors of [`Ment::open`], and a pair, a system or a reference that is not there.
-pub fn testset(choice: &TestSet) -> Result<Option<Input>, Error> {
+pub fn testset(choice: &TestSet) -> Result<Option<Input>> {
     if let Some(ment) = Ment::open(&choice.dir, &choice.pair.0)? {
         return ment.input(choice).map(Some);
     }
@@ -84,7 +83,7 @@ impl Ment {
     ///
     /// # Errors
     /// A field that is missing or of another kind, files of different lengths.
-    pub fn open(dir: &Path, lp: &str) -> Result<Option<Self>, Error> {
+    pub fn open(dir: &Path, lp: &str) -> Result<Option<Self>> {
         if dir.join(FILE).is_file() {
             return Self::of_lines(dir, lp).map(|ment| Some(ment).filter(|ment| !ment.sources.is_empty()));
         }
@@ -94,7 +93,7 @@ impl Ment {
         Self::of_workspace(dir, lp).map(Some)
     }
 
-    fn of_lines(dir: &Path, lp: &str) -> Result<Self, Error> {
+    fn of_lines(dir: &Path, lp: &str) -> Result<Self> {
         let path = dir.join(FILE);
         let root = Some(dir.join(WORKSPACE)).filter(|root| root.is_dir()).unwrap_or_else(|| dir.to_owned());
         let mut ment = Self { path: path.clone(), root, ..Self::default() };
@@ -126,7 +125,7 @@ impl Ment {
         Ok(ment)
     }
 
-    fn of_workspace(dir: &Path, lp: &str) -> Result<Self, Error> {
+    fn of_workspace(dir: &Path, lp: &str) -> Result<Self> {
         let sources_file = dir.join("sources").join(format!("{lp}.txt"));
         let mut sources = Vec::new();
         table::jsonl(&sources_file, &mut |row| {
@@ -154,7 +153,7 @@ impl Ment {
         Ok(Self { path, root, places, sources, references, outputs, rows: Vec::new() })
     }
 
-    fn input(&self, choice: &TestSet) -> Result<Input, Error> {
+    fn input(&self, choice: &TestSet) -> Result<Input> {
         let (pair, src_lang, tgt_lang) = choice.pair.clone();
         let all: Vec<String> = self.outputs.keys().cloned().collect();
         let systems = choice.systems.as_ref().unwrap_or(&all);
@@ -190,7 +189,7 @@ impl Ment {
 }
 
 /// The source of a row, without white space around it, as the authors' scripts take it.
-fn source(row: &table::In<'_>) -> Result<String, Error> {
+fn source(row: &table::In<'_>) -> Result<String> {
     let source = row.required(&["src"])?.trim().to_owned();
     if source.is_empty() {
         let (path, line) = (row.path.into(), row.row.line);

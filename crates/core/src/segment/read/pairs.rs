@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::Error;
+use super::{Error, Result};
 use crate::segment::{Lang, lang, wmt};
 
 /// A language pair.
@@ -35,7 +35,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The pair of a row; `None` for a row that is left out.
-    pub fn pair(&mut self, path: &Path, named: &Named) -> Result<Option<Pair>, Error> {
+    pub fn pair(&mut self, path: &Path, named: &Named) -> Result<Option<Pair>> {
         let pair = named.pair(path, self.chosen)?;
         let Some(chosen) = self.chosen.filter(|chosen| **chosen != pair) else { return Ok(Some(pair)) };
         let name = format!("{}-{}", pair.0, pair.1);
@@ -68,7 +68,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// An error for a file of which nothing was read because all of it is of other pairs.
-    pub fn check(&self, path: &Path) -> Result<(), Error> {
+    pub fn check(&self, path: &Path) -> Result<()> {
         match self.chosen.filter(|_| !self.others.is_empty()) {
             None => Ok(()),
             Some((src, tgt)) => Err(Error::OtherPairs {
@@ -87,7 +87,6 @@ impl<'a> Wanted<'a> {
 }
 
 /// Returns true if a pair is the selected one, with codes that may leave out script and region.
-#[must_use]
 pub fn is_meant(pair: &Pair, chosen: (&Lang, &Lang)) -> bool {
     agree(&pair.0, chosen.0) && agree(&pair.1, chosen.1)
 }
@@ -102,7 +101,7 @@ fn agree(one: &Lang, other: &Lang) -> bool {
 
 impl Named<'_> {
     /// The pair by a column for each language, a column for both, or the document; else the given one.
-    fn pair(&self, path: &Path, chosen: Option<&Pair>) -> Result<Pair, Error> {
+    fn pair(&self, path: &Path, chosen: Option<&Pair>) -> Result<Pair> {
         let wrong = |source| Error::Lang { path: path.into(), line: self.line, source };
         let code = |field: &'_ Option<String>| field.clone().filter(|code| !code.trim().is_empty());
         let both = match code(&self.both) {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Error, Input, layout, text};
+use super::{Error, Input, Result, layout, text};
 use crate::{
     files::stem,
     segment::{Lang, Segment},
@@ -26,7 +26,7 @@ pub struct Parallel {
 ///
 /// # Errors
 /// [`Error`]: files that cannot be read, line counts that differ, empty sources, scattered documents.
-pub fn parallel(files: &Parallel) -> Result<Input, Error> {
+pub fn parallel(files: &Parallel) -> Result<Input> {
     let sources = sources(&files.source)?;
     let docs = files.docs.as_deref().map(|path| docs(path, &files.source, sources.len())).transpose()?;
     let mut notes = Vec::new();
@@ -62,7 +62,7 @@ fn translations(
     files: &Parallel,
     n_sources: usize,
     notes: &mut Vec<String>,
-) -> Result<Vec<(String, Vec<String>)>, Error> {
+) -> Result<Vec<(String, Vec<String>)>> {
     if files.hypotheses.is_empty() {
         return Ok(vec![(stem(&files.source), vec![String::new(); n_sources])]);
     }
@@ -76,7 +76,7 @@ fn translations(
 }
 
 /// The lines of a source file; none of them is empty.
-pub fn sources(path: &Path) -> Result<Vec<String>, Error> {
+pub fn sources(path: &Path) -> Result<Vec<String>> {
     let sources = layout::texts(path, "source")?;
     let empty: Vec<usize> = (0..sources.len()).filter(|&i| sources[i].trim().is_empty()).collect();
     match empty.as_slice() {
@@ -90,7 +90,7 @@ pub fn sources(path: &Path) -> Result<Vec<String>, Error> {
 }
 
 /// The document of each line.
-pub fn docs(path: &Path, source: &Path, n_sources: usize) -> Result<Vec<String>, Error> {
+pub fn docs(path: &Path, source: &Path, n_sources: usize) -> Result<Vec<String>> {
     let places = layout::places(path)?;
     same_length(source, n_sources, path, places.len())?;
     Ok(places.into_iter().map(|place| place.doc).collect())
@@ -102,7 +102,7 @@ pub fn references(
     source: &Path,
     n_sources: usize,
     notes: &mut Vec<String>,
-) -> Result<Vec<Option<String>>, Error> {
+) -> Result<Vec<Option<String>>> {
     let lines = layout::texts(path, "target")?;
     same_length(source, n_sources, path, lines.len())?;
     let references: Vec<Option<String>> =
@@ -114,7 +114,7 @@ pub fn references(
     Ok(references)
 }
 
-pub fn same_length(a: &Path, n_a: usize, b: &Path, n_b: usize) -> Result<(), Error> {
+pub fn same_length(a: &Path, n_a: usize, b: &Path, n_b: usize) -> Result<()> {
     if n_a == n_b {
         return Ok(());
     }
@@ -144,7 +144,7 @@ pub fn line_list(indices: &[usize]) -> String {
     }
 }
 
-fn systems(hypotheses: &[PathBuf]) -> Result<Vec<(String, &Path)>, Error> {
+fn systems(hypotheses: &[PathBuf]) -> Result<Vec<(String, &Path)>> {
     let mut systems: Vec<(String, &Path)> = Vec::new();
     for path in hypotheses {
         let system = stem(path);

@@ -10,7 +10,7 @@ use parquet::{
 use serde_json::{Map, Value};
 
 use super::{
-    Error,
+    Error, Result,
     table::{self, Row, Visit},
 };
 use crate::files::packed;
@@ -20,7 +20,7 @@ const ROW: u64 = 64;
 
 /// Reads the rows of a file; their numbers stand for lines. A few bytes of a dictionary can stand for a text
 /// in each of billions of rows, so the total size of the rows is limited like that of an unpacked file.
-pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
+pub fn rows(path: &Path, visit: Visit<'_>) -> Result<()> {
     let file = File::open(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let wrong = |error: parquet::errors::ParquetError| Error::Parquet {
         path: path.into(),

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Error,
+    Error, Result,
     pairs::{Named, Pair, Wanted},
     parallel, text,
 };
@@ -44,10 +44,10 @@ const SEG: &[&str] = &["seg_id", "segment_id", "seg"];
 const ITEM_ID: &str = "an id `SRC_###_TGT_###_DOMAIN_###_DOCUMENT_###_SEGMENT` with codes such as `eng_Latn`";
 
 /// Callback that takes rows one by one.
-pub type Visit<'a> = &'a mut dyn FnMut(Row) -> Result<(), Error>;
+pub type Visit<'a> = &'a mut dyn FnMut(Row) -> Result<()>;
 
 /// Reads JSONL row by row.
-pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
+pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<()> {
     text::each(path, |number, line| {
         if line.trim().is_empty() {
             return Ok(());
@@ -62,7 +62,7 @@ pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
 }
 
 /// Checks that a header has a column for sources and one for translations.
-pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
+pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<()> {
     for names in [SOURCE, HYPOTHESIS] {
         if !names.iter().any(|name| header.contains(name)) {
             let columns = header.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -107,7 +107,7 @@ impl<'a> Segmenter<'a> {
     }
 
     /// The segments of a row: one, or those of several systems; none of a row of another language pair.
-    pub fn take(&mut self, row: &Row) -> Result<Vec<Segment>, Error> {
+    pub fn take(&mut self, row: &Row) -> Result<Vec<Segment>> {
         let path = self.path;
         let row = In { path, row };
         let item = row.item()?;
@@ -168,7 +168,7 @@ impl<'a> Segmenter<'a> {
     ///
     /// # Errors
     /// [`Error::OtherPairs`] if all rows were of other pairs.
-    pub fn complete(&self) -> Result<Vec<String>, Error> {
+    pub fn complete(&self) -> Result<Vec<String>> {
         if self.next_seg.is_empty() {
             self.pair_filter.check(self.path)?;
         }
@@ -205,7 +205,7 @@ struct Docs {
 }
 
 impl Order {
-    fn check(&mut self, segment: &Segment, path: &Path, line: usize) -> Result<(), Error> {
+    fn check(&mut self, segment: &Segment, path: &Path, line: usize) -> Result<()> {
         let languages = format!("{}-{}", segment.src_lang, segment.tgt_lang);
         let mut number = |name: &str| self.names.enter(name);
         let (system, languages, doc) = (number(&segment.system), number(&languages), number(&segment.doc));
@@ -245,7 +245,7 @@ impl In<'_> {
         Error::Field { path, line, field, found: describe(found), expected }
     }
 
-    pub fn required(&self, names: &'static [&'static str]) -> Result<String, Error> {
+    pub fn required(&self, names: &'static [&'static str]) -> Result<String> {
         let (path, line) = (self.path.to_path_buf(), self.row.line);
         if let Some((field, null @ Value::Null)) = self.find(names) {
             return Err(self.wrong(field, null, "a string"));
@@ -258,7 +258,7 @@ impl In<'_> {
     }
 
     /// The systems with their translations: those that the row names, or the one that it is about.
-    pub fn translations(&self, stem: &str) -> Result<Vec<(String, String)>, Error> {
+    pub fn translations(&self, stem: &str) -> Result<Vec<(String, String)>> {
         if let Some((field, Value::Object(by_system))) = self.find(HYPOTHESES) {
             let text = |(system, value): (&String, &Value)| match value {
                 Value::Null => None,
@@ -273,7 +273,7 @@ impl In<'_> {
     }
 
     /// The parsed id of an item of WMT's evaluation task, where the row has one.
-    pub fn item(&self) -> Result<Option<wmt::Id>, Error> {
+    pub fn item(&self) -> Result<Option<wmt::Id>> {
         let of_a_task = self.row.fields.get(HYPOTHESES[0]).is_some_and(Value::is_object);
         match self.find(ITEM).filter(|_| of_a_task) {
             None => Ok(None),
@@ -285,7 +285,7 @@ impl In<'_> {
     }
 
     /// The reference and its type, where it has one: a text, or WMT's `{"text": .., "type": ..}`.
-    pub(super) fn reference(&self) -> Result<Option<(String, Option<String>)>, Error> {
+    pub(super) fn reference(&self) -> Result<Option<(String, Option<String>)>> {
         let Some((field, Value::Object(by_name))) = self.find(REFERENCE) else {
             return Ok(self.text(REFERENCE)?.filter(|text| !text.trim().is_empty()).map(|text| (text, None)));
         };
@@ -298,7 +298,7 @@ impl In<'_> {
         Ok(part("text")?.map(|text| (text, kind)))
     }
 
-    pub fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {
+    pub fn text(&self, names: &[&str]) -> Result<Option<String>> {
         match self.find(names) {
             None | Some((_, Value::Null)) => Ok(None),
             Some((_, Value::String(text))) => Ok(Some(text.clone())),
@@ -307,7 +307,7 @@ impl In<'_> {
     }
 
     /// A field that names something, perhaps by a number.
-    pub fn name(&self, names: &[&str]) -> Result<Option<String>, Error> {
+    pub fn name(&self, names: &[&str]) -> Result<Option<String>> {
         match self.find(names) {
             None | Some((_, Value::Null)) => Ok(None),
             Some((field, value)) => match numbers::name(value) {
@@ -317,7 +317,7 @@ impl In<'_> {
         }
     }
 
-    fn seg(&self) -> Result<Option<usize>, Error> {
+    fn seg(&self) -> Result<Option<usize>> {
         match self.find(SEG) {
             None | Some((_, Value::Null)) => Ok(None),
             Some((field, value)) => match numbers::whole(value) {

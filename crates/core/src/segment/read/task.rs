@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Error, table};
+use super::{Error, Result, table};
 use crate::segment::wmt::Id;
 
 /// An item of the task: a source with the translations of several systems.
@@ -28,7 +28,7 @@ const HINT: &str = "\nhint: a line of the task's file has `item_id`, `src` and `
 ///
 /// # Errors
 /// A file that cannot be read or is of another kind, and what `visit` returns.
-pub fn task(path: &Path, mut visit: impl FnMut(TaskItem) -> Result<(), Error>) -> Result<(), Error> {
+pub fn task(path: &Path, mut visit: impl FnMut(TaskItem) -> Result<()>) -> Result<()> {
     table::jsonl(path, &mut |row| {
         let line = row.line;
         let row = table::In { path, row: &row };
@@ -44,7 +44,6 @@ pub fn task(path: &Path, mut visit: impl FnMut(TaskItem) -> Result<(), Error>) -
 }
 
 /// Returns true if a file's first line is an item of the task.
-#[must_use]
 pub fn is_task(path: &Path) -> bool {
     let mut first = false;
     let stop = || Error::Nothing(path.into());
@@ -57,13 +56,11 @@ pub fn is_task(path: &Path) -> bool {
 
 impl TaskItem {
     /// The language pair, as `en-de`.
-    #[must_use]
     pub fn pair(&self) -> String {
         self.id.pair.as_ref().map_or_else(String::new, |(src, tgt)| format!("{src}-{tgt}"))
     }
 
     /// The number that a run gives the segment; an item whose id ends in no number stands alone.
-    #[must_use]
     pub fn seg(&self) -> usize {
         self.id.seg.unwrap_or(0)
     }

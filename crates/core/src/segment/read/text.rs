@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Error, markup::Markup};
+use super::{Error, Result, markup::Markup};
 use crate::files::text::{self, NotText};
 
 pub use text::is_marked;
@@ -13,7 +13,7 @@ pub use text::is_marked;
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotText`]; [`Error::Markup`].
-pub fn lines(path: &Path) -> Result<Vec<String>, Error> {
+pub fn lines(path: &Path) -> Result<Vec<String>> {
     let text = whole(path)?;
     if let Some(format) = Markup::parse(&text) {
         return Err(Error::Markup { path: path.into(), format });
@@ -29,7 +29,7 @@ pub fn lines(path: &Path) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotText`].
-pub fn whole(path: &Path) -> Result<String, Error> {
+pub fn whole(path: &Path) -> Result<String> {
     text::read(path).map_err(|error| wrong(path, error))
 }
 
@@ -38,7 +38,7 @@ pub fn whole(path: &Path) -> Result<String, Error> {
 ///
 /// # Errors
 /// The errors of [`whole`], and the errors of `visit`.
-pub fn each(path: &Path, mut visit: impl FnMut(usize, &str) -> Result<(), Error>) -> Result<(), Error> {
+pub fn each(path: &Path, mut visit: impl FnMut(usize, &str) -> Result<()>) -> Result<()> {
     let mut lines = text::lines(path).map_err(|error| wrong(path, error))?;
     while let Some((number, line)) = lines.next_line().map_err(|error| wrong(path, error))? {
         visit(number, line)?;

@@ -19,13 +19,13 @@ use std::{borrow::Cow, path::Path};
 use serde_json::Value;
 
 use super::{
-    Error,
+    Error, Result,
     table::{self, Row, Visit},
     text,
 };
 
 /// Reads the rows of a file.
-pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
+pub fn rows(path: &Path, visit: Visit<'_>) -> Result<()> {
     let is_quoted = Evidence::from_file(path)?.is_quoted();
     let mut header: Option<Vec<String>> = None;
     let mut take = |number: usize, record: &str| {
@@ -111,7 +111,7 @@ impl Evidence {
     }
 
     /// Scans a file up to the first violation of the rules.
-    fn from_file(path: &Path) -> Result<Self, Error> {
+    fn from_file(path: &Path) -> Result<Self> {
         let (mut found, mut n_columns) = (Self::default(), None);
         let mut open = Open::default();
         text::each(path, |number, line| {

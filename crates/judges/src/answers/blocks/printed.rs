@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    Error,
+    Result,
     mqm::{ErrorSpan, Severity, typology},
     reading::{self, strip},
 };
@@ -28,7 +28,6 @@ pub struct Blocks {
 /// Rules: a header stands alone on its line; a line that contains `no-error` or `no error` is dropped; any
 /// other line under a header is an error, commentary and `none` too; a line that contains `non-translation`
 /// is critical.
-#[must_use]
 pub fn read(answer: &str) -> Blocks {
     if answer.starts_with("{\"improved translation\"") {
         return read_json(answer);
@@ -55,8 +54,8 @@ pub fn read(answer: &str) -> Blocks {
 /// The errors of an answer with at least one block.
 ///
 /// # Errors
-/// [`Error::Refused`] or [`Error::Unparsable`] for an answer without one.
-pub fn read_any(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+/// [`crate::Error::Refused`] or [`crate::Error::Unparsable`] for an answer without one.
+pub fn read_any(answer: &str) -> Result<Vec<ErrorSpan>> {
     let blocks = read(answer);
     if blocks.n_headers == 0 && blocks.entries.is_empty() {
         return Err(reading::unusable(answer, "no block of critical, major or minor errors"));
@@ -66,14 +65,12 @@ pub fn read_any(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
 
 impl Blocks {
     /// GEMBA's score. Unit: -25..=0, higher is better; the first five errors count, worst block first.
-    #[must_use]
     pub fn score(&self) -> f64 {
         let penalty: f64 = self.entries.iter().take(5).map(|(block, _)| penalty(*block)).sum();
         0.0 - penalty.min(25.0)
     }
 
     /// The entries as error spans, with GEMBA's penalty of their block.
-    #[must_use]
     pub fn errors(&self) -> Vec<ErrorSpan> {
         let to_error = |(block, text): &(Severity, String)| {
             let (category, span) = halves(text);

@@ -22,7 +22,6 @@ pub struct WordStream {
 }
 
 impl Words {
-    #[must_use]
     pub fn new() -> Self {
         Self { segmenter: WordSegmenter::new_auto(WordBreakInvariantOptions::default()) }
     }
@@ -54,7 +53,6 @@ impl Default for Words {
 }
 
 /// The words of a text, as in the index.
-#[must_use]
 pub fn split(text: &str) -> Vec<Token> {
     Words::new().split(text)
 }

@@ -5,7 +5,7 @@
 
 use super::Reader;
 use crate::{
-    Config, Error,
+    Config, Result,
     config::{DeltaNet, QkNorm},
 };
 
@@ -14,13 +14,13 @@ const INTERVAL: usize = 4;
 
 impl Reader<'_> {
     /// A decoder with Gated DeltaNet in some layers and gated attention in the others.
-    pub fn hybrid(&self) -> Result<Config, Error> {
+    pub fn hybrid(&self) -> Result<Config> {
         let decoder = self.decoder(self.without_windows()?)?;
         let delta_net = Some(self.delta_net(decoder.n_layers)?);
         Ok(Config { qk_norm: QkNorm::Heads, gated_attention: true, delta_net, ..decoder })
     }
 
-    fn delta_net(&self, n_layers: usize) -> Result<DeltaNet, Error> {
+    fn delta_net(&self, n_layers: usize) -> Result<DeltaNet> {
         let (n_key_heads, n_value_heads) = (self.size("ssm.group_count")?, self.size("ssm.time_step_rank")?);
         let values = self.size("ssm.inner_size")?;
         if n_key_heads == 0 || n_value_heads == 0 || !n_value_heads.is_multiple_of(n_key_heads) {
@@ -44,7 +44,7 @@ impl Reader<'_> {
 
     /// For each layer, true if it has DeltaNet: by the file's list, else all but each
     /// `full_attention_interval`-th.
-    fn recurrent_layers(&self, n_layers: usize) -> Result<Vec<bool>, Error> {
+    fn recurrent_layers(&self, n_layers: usize) -> Result<Vec<bool>> {
         let (key, list) = ("full_attention_interval", "attention.recurrent_layers");
         let interval = self.optional_size(key)?;
         if interval == Some(0) {

@@ -5,7 +5,7 @@
 
 use super::{Reader, truth};
 use crate::{
-    Error,
+    Result,
     config::{Experts, Routing},
 };
 
@@ -20,7 +20,7 @@ pub enum Gating {
 
 impl Reader<'_> {
     /// Experts in every layer, whose weights add up to one.
-    pub fn experts(&self, gating: Gating) -> Result<Experts, Error> {
+    pub fn experts(&self, gating: Gating) -> Result<Experts> {
         self.check_gating(gating)?;
         if !self.are_weights_normalised()? {
             return Err(self.bad("expert_weights_norm", "is not true, which is not supported"));
@@ -30,7 +30,7 @@ impl Reader<'_> {
     }
 
     /// Experts in every layer.
-    pub fn experts_routed(&self, routing: Routing) -> Result<Experts, Error> {
+    pub fn experts_routed(&self, routing: Routing) -> Result<Experts> {
         let n = self.size("expert_count")?;
         let width = match self.optional_size("expert_feed_forward_length")? {
             Some(width) => width,
@@ -40,7 +40,7 @@ impl Reader<'_> {
     }
 
     /// Columns of a dense feed-forward half; a model of experts alone may leave them out.
-    pub(super) fn intermediate(&self) -> Result<usize, Error> {
+    pub(super) fn intermediate(&self) -> Result<usize> {
         let (key, of_experts) = ("feed_forward_length", "expert_feed_forward_length");
         match self.optional_size(key)? {
             None if self.optional_size("expert_count")?.unwrap_or(0) > 0 => self.size(of_experts),
@@ -50,18 +50,18 @@ impl Reader<'_> {
     }
 
     /// The factor of experts' weights; zero stands for a missing value.
-    pub fn expert_scale(&self) -> Result<f32, Error> {
+    pub fn expert_scale(&self) -> Result<f32> {
         let scale = self.optional("expert_weights_scale")?.filter(|scale| *scale != 0.0);
         Ok(scale.map_or(1.0, |scale| scale as f32))
     }
 
-    pub fn are_weights_normalised(&self) -> Result<bool, Error> {
+    pub fn are_weights_normalised(&self) -> Result<bool> {
         let key = "expert_weights_norm";
         let switch = self.value(key).map_or(Some(true), truth);
         switch.ok_or_else(|| self.bad(key, "is not true or false"))
     }
 
-    pub fn check_gating(&self, gating: Gating) -> Result<(), Error> {
+    pub fn check_gating(&self, gating: Gating) -> Result<()> {
         let (key, expected) = ("expert_gating_func", gating as usize);
         // Zero stands for a missing value.
         match self.optional_size(key)?.filter(|kind| *kind != 0) {

@@ -6,14 +6,14 @@
 
 use super::{Reader, Rope, Scaling, same};
 use crate::{
-    Error,
+    Error, Result,
     config::yarn_attention,
     gguf::{in_words, shown},
 };
 
 impl Reader<'_> {
     /// The rope of all layers but the sliding ones of Gemma; `base` is the family's base of frequencies.
-    pub fn rope(&self, base: f64) -> Result<Rope, Error> {
+    pub fn rope(&self, base: f64) -> Result<Rope> {
         let theta = self.base(&["rope.freq_base", "rope.global.freq_base"], base)?;
         let attn_factor = self.above_zero("rope.scaling.attn_factor")?.unwrap_or(1.0);
         let kind = self.rope_type()?;
@@ -42,7 +42,7 @@ impl Reader<'_> {
         Ok(Rope { theta, scaling })
     }
 
-    pub fn rope_type(&self) -> Result<&str, Error> {
+    pub fn rope_type(&self) -> Result<&str> {
         let key = "rope.scaling.type";
         let Some(value) = self.value(key) else { return Ok("linear") };
         let not_text = |_| self.bad(key, format!("is `{}`, not a string", in_words(value)));
@@ -50,7 +50,7 @@ impl Reader<'_> {
     }
 
     /// The rope of Gemma's sliding layers.
-    pub fn local_rope(&self) -> Result<Rope, Error> {
+    pub fn local_rope(&self) -> Result<Rope> {
         let theta = self.base(&["rope.freq_base_swa", "rope.local.freq_base"], 1e4)?;
         Ok(Rope { theta, scaling: Scaling::None })
     }
@@ -61,14 +61,14 @@ impl Reader<'_> {
     }
 
     /// Positions of pretraining.
-    pub fn original(&self) -> Result<usize, Error> {
+    pub fn original(&self) -> Result<usize> {
         match self.optional_size("rope.scaling.original_context_length")?.filter(|n| *n > 0) {
             Some(original) => Ok(original),
             None => self.size("context_length"),
         }
     }
 
-    fn yarn(&self, factor: f64, attn_factor: f64) -> Result<Scaling, Error> {
+    fn yarn(&self, factor: f64, attn_factor: f64) -> Result<Scaling> {
         let original = self.original()?;
         // A negative number stands for a missing value.
         let ext_factor = self.optional("rope.scaling.yarn_ext_factor")?.filter(|factor| *factor >= 0.0);
@@ -97,7 +97,7 @@ impl Reader<'_> {
     }
 
     /// Checks that no key would change a rope that is not YaRN, which does not support it.
-    fn check_only_yarn(&self, attn_factor: f64) -> Result<(), Error> {
+    fn check_only_yarn(&self, attn_factor: f64) -> Result<()> {
         if !same(attn_factor, 1.0) {
             let reason = format!("is {attn_factor}, which is supported with the scaling `yarn` alone");
             return Err(self.bad("rope.scaling.attn_factor", reason));
@@ -114,7 +114,7 @@ impl Reader<'_> {
 
     /// The divisor of positions: under its current name, or else under its old one; zero stands for a missing
     /// value.
-    pub fn rope_factor(&self) -> Result<f64, Error> {
+    pub fn rope_factor(&self) -> Result<f64> {
         let of =
             |key| Ok::<_, Error>(self.optional(key)?.map(|factor| if factor == 0.0 { 1.0 } else { factor }));
         let (key, old_key) = ("rope.scaling.factor", "rope.scale_linear");
@@ -132,7 +132,7 @@ impl Reader<'_> {
     }
 
     /// The base of the frequencies, which writers put under any of some keys.
-    fn base(&self, keys: &[&str], default: f64) -> Result<f64, Error> {
+    fn base(&self, keys: &[&str], default: f64) -> Result<f64> {
         let mut found: Option<(&str, f64)> = None;
         for key in keys {
             let Some(base) = self.above_zero(key)? else { continue };
@@ -147,7 +147,7 @@ impl Reader<'_> {
         Ok(found.map_or(default, |(_, base)| base))
     }
 
-    pub fn above_zero(&self, key: &str) -> Result<Option<f64>, Error> {
+    pub fn above_zero(&self, key: &str) -> Result<Option<f64>> {
         match self.optional(key)? {
             Some(number) if number <= 0.0 => Err(self.bad(key, format!("is {number}, which is not above 0"))),
             number => Ok(number),

@@ -2,7 +2,7 @@
 
 use super::{Settings, shown};
 use crate::{
-    Error,
+    Result,
     config::{Config, DeltaNet, QkNorm},
 };
 
@@ -10,7 +10,7 @@ const INTERVAL: &str = "full_attention_interval";
 
 impl Settings<'_> {
     /// A decoder with Gated DeltaNet in some layers and gated attention in the others.
-    pub fn hybrid(&self) -> Result<Config, Error> {
+    pub fn hybrid(&self) -> Result<Config> {
         // The activation of the gate on DeltaNet's output; the gate of attention is always a sigmoid.
         let gate = "output_gate_type";
         if let Some(value) =
@@ -27,7 +27,7 @@ impl Settings<'_> {
         })
     }
 
-    fn delta_net(&self) -> Result<DeltaNet, Error> {
+    fn delta_net(&self) -> Result<DeltaNet> {
         let (n_key_heads, n_value_heads) =
             (self.needed_size("linear_num_key_heads")?, self.needed_size("linear_num_value_heads")?);
         if n_key_heads == 0 || !n_value_heads.is_multiple_of(n_key_heads) {
@@ -48,7 +48,7 @@ impl Settings<'_> {
 
     /// For each layer, true if it has DeltaNet: by `layer_types`, else all but each
     /// `full_attention_interval`-th.
-    fn linear_layers(&self) -> Result<Vec<bool>, Error> {
+    fn linear_layers(&self) -> Result<Vec<bool>> {
         let (n_layers, interval) = (self.n_layers()?, self.size(INTERVAL)?);
         if interval == Some(0) {
             return Err(self.bad(INTERVAL, "is 0; a number from 1 was expected"));

@@ -14,7 +14,7 @@ use super::{
     quantization,
     settings::{Settings, is_same, shown},
 };
-use crate::Error;
+use crate::{Error, Result};
 
 static KEYS: LazyLock<Keys> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../keys.json")).expect("a test reads the table of keys")
@@ -45,7 +45,7 @@ fn is_read(key: &str, s: &Settings<'_>) -> bool {
 }
 
 /// Rejects unknown keys, and known ones whose value is neither read nor neutral.
-pub fn check(s: &Settings<'_>) -> Result<(), Error> {
+pub fn check(s: &Settings<'_>) -> Result<()> {
     let of_family = s.schema.only();
     for (key, value) in s.file.iter().filter(|(_, value)| !value.is_null()) {
         if is_read(key, s) || s.schema.harmless.split_whitespace().any(|harmless| harmless == key) {
@@ -73,7 +73,7 @@ pub fn check(s: &Settings<'_>) -> Result<(), Error> {
 }
 
 /// Rejects decoder settings beside `text_config`, unless they equal those inside.
-pub fn check_outside(outside: &Map<String, Value>, text: &Settings<'_>) -> Result<(), Error> {
+pub fn check_outside(outside: &Map<String, Value>, text: &Settings<'_>) -> Result<()> {
     let of_family = text.schema.only();
     let is_decoders = |key: &str| {
         !["model_type", quantization::NAME].contains(&key)

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::settings::{is_same, shown};
-use crate::Error;
+use crate::{Error, Result};
 
 /// The quantisation of the weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub fn read(
     path: &str,
     outside: &Map<String, Value>,
     text: Option<&Map<String, Value>>,
-) -> Result<Option<Quantization>, Error> {
+) -> Result<Option<Quantization>> {
     let mut found: Option<(String, Quantization)> = None;
     for (prefix, map) in [("", Some(outside)), ("text_config.", text)] {
         for name in [NAME, "compression_config", "quantization"] {
@@ -81,7 +81,7 @@ pub fn read(
     Ok(found.map(|(_, read)| read))
 }
 
-fn of_value(path: &str, key: &str, value: &Value) -> Result<Quantization, Error> {
+fn of_value(path: &str, key: &str, value: &Value) -> Result<Quantization> {
     let bad = |reason: String| Error::Config { path: path.into(), key: key.into(), reason };
     let method = ["quant_method", "quantization_method"].iter().find_map(|method| value[*method].as_str());
     let (Some(map), Some(method)) = (value.as_object().filter(|_| key.ends_with(NAME)), method) else {
@@ -105,7 +105,7 @@ impl<'a> Object<'a> {
     }
 
     /// Rejects settings that are not read, not in `harmless`, and not of one of the values in `only`.
-    fn check(&self, read: &[&str], harmless: &str, only: &Value) -> Result<(), Error> {
+    fn check(&self, read: &[&str], harmless: &str, only: &Value) -> Result<()> {
         for (key, value) in self.map.iter().filter(|(_, value)| !value.is_null()) {
             if read.contains(&key.as_str()) || harmless.split(' ').any(|harmless| harmless == key) {
                 continue;
@@ -119,7 +119,7 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    fn bits(&self, key: &str) -> Result<u32, Error> {
+    fn bits(&self, key: &str) -> Result<u32> {
         match self.map.get(key).and_then(Value::as_u64) {
             Some(4) => Ok(4),
             Some(8) => Ok(8),
@@ -127,7 +127,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn flag(&self, key: &str, default: bool) -> Result<bool, Error> {
+    fn flag(&self, key: &str, default: bool) -> Result<bool> {
         match self.map.get(key).filter(|value| !value.is_null()) {
             None => Ok(default),
             Some(value) => value.as_bool().ok_or_else(|| self.bad(key, "is not true or false")),
@@ -135,7 +135,7 @@ impl<'a> Object<'a> {
     }
 
     /// Rows and columns of a tile.
-    fn tile(&self, key: &str) -> Result<Option<[usize; 2]>, Error> {
+    fn tile(&self, key: &str) -> Result<Option<[usize; 2]>> {
         let Some(value) = self.map.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
         let sizes: Option<Vec<usize>> = value.as_array().and_then(|sizes| {
             sizes
@@ -149,7 +149,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn gptq(&self) -> Result<Quantization, Error> {
+    fn gptq(&self) -> Result<Quantization> {
         let only = json!({
             "pack_dtype": ["int32"], "is_marlin_format": [false], "checkpoint_format": ["gptq", "gptq_v2"],
             "format": ["gptq", "gptq_v2"], "desc_act": [false],
@@ -167,7 +167,7 @@ impl<'a> Object<'a> {
     }
 
     /// The patterns of `dynamic`, which all have to be of modules that stay floats.
-    fn skips(&self) -> Result<Vec<String>, Error> {
+    fn skips(&self) -> Result<Vec<String>> {
         let key = "dynamic";
         let Some(value) = self.map.get(key).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
         let patterns = value.as_object().ok_or_else(|| self.bad(key, "is not an object"))?;
@@ -181,7 +181,7 @@ impl<'a> Object<'a> {
         patterns.keys().map(skipped).collect()
     }
 
-    fn awq(&self) -> Result<Quantization, Error> {
+    fn awq(&self) -> Result<Quantization> {
         let only = json!({
             "bits": [4], "w_bit": [4], "zero_point": [true], "version": ["gemm", "GEMM"], "format": ["gemm", "GEMM"],
         });
@@ -189,13 +189,13 @@ impl<'a> Object<'a> {
         Ok(Quantization::Awq)
     }
 
-    fn float(&self) -> Result<Quantization, Error> {
+    fn float(&self) -> Result<Quantization> {
         let only = json!({"fmt": ["e4m3", "float8_e4m3fn"], "is_checkpoint_fp8_serialized": [true]});
         self.check(&["weight_block_size"], FLOAT, &only)?;
         Ok(Quantization::Float { tile: self.tile("weight_block_size")? })
     }
 
-    fn compressed(&self) -> Result<Quantization, Error> {
+    fn compressed(&self) -> Result<Quantization> {
         let only = json!({
             "format": ["pack-quantized", "float-quantized", "naive-quantized"],
             "quantization_status": ["compressed", "frozen"], "sparsity_config": [{}], "transform_config": [{}],
@@ -217,7 +217,7 @@ impl<'a> Object<'a> {
         found.ok_or_else(|| self.bad("config_groups", "has no groups"))
     }
 
-    fn group(&self, name: &str, group: &'a Value) -> Result<Quantization, Error> {
+    fn group(&self, name: &str, group: &'a Value) -> Result<Quantization> {
         let object = |key: String, value: &'a Value| match value.as_object() {
             Some(map) => Ok(Object { path: self.path, key: format!("{}.{key}", self.key), map }),
             None => Err(self.bad(&key, "is not an object")),

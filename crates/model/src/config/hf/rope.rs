@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::settings::{self, Settings, is_same, shown};
 use crate::{
-    Error,
+    Error, Result,
     config::{Rope, Scaling},
 };
 
@@ -53,7 +53,7 @@ const TYPES: [(&str, &[&str]); 7] = [
 ];
 
 /// The rope of full layers, whose heads have `head_dim` values, and, where it differs, of sliding layers.
-pub fn ropes(s: &Settings<'_>, head_dim: usize) -> Result<(Rope, Option<Rope>), Error> {
+pub fn ropes(s: &Settings<'_>, head_dim: usize) -> Result<(Rope, Option<Rope>)> {
     let full = Stated::full(s)?;
     let rope = full.rope(FULL, head_dim)?;
     if !s.schema.rope.by_layer_type {
@@ -68,7 +68,7 @@ pub fn ropes(s: &Settings<'_>, head_dim: usize) -> Result<(Rope, Option<Rope>), 
 }
 
 /// The values of a head that are rotated.
-pub fn rotary_dim(s: &Settings<'_>, head_dim: usize) -> Result<usize, Error> {
+pub fn rotary_dim(s: &Settings<'_>, head_dim: usize) -> Result<usize> {
     let Schema { by_layer_type, part, .. } = s.schema.rope;
     let of = |part: f64| (head_dim as f64 * part) as usize;
     for layer_type in if by_layer_type { &[FULL, SLIDING][..] } else { &[FULL] } {
@@ -99,11 +99,11 @@ pub struct Stated<'a> {
 
 impl<'a> Stated<'a> {
     /// The settings of the rope of full layers.
-    pub fn full(settings: &'a Settings<'a>) -> Result<Self, Error> {
+    pub fn full(settings: &'a Settings<'a>) -> Result<Self> {
         Self::read(settings, FULL)
     }
 
-    fn read(settings: &'a Settings<'a>, layer_type: &str) -> Result<Self, Error> {
+    fn read(settings: &'a Settings<'a>, layer_type: &str) -> Result<Self> {
         let mut stated = Self { settings, by_key: BTreeMap::new() };
         let has_two = settings.schema.rope.by_layer_type;
         let theta = if layer_type == SLIDING { "rope_local_base_freq" } else { "rope_theta" };
@@ -143,7 +143,7 @@ impl<'a> Stated<'a> {
         Ok(stated)
     }
 
-    fn put_all(&mut self, place: &str, value: &'a Value) -> Result<(), Error> {
+    fn put_all(&mut self, place: &str, value: &'a Value) -> Result<()> {
         let object = value.as_object();
         let object =
             object.ok_or_else(|| self.settings.bad(place, format!("is {}, not an object", shown(value))))?;
@@ -153,7 +153,7 @@ impl<'a> Stated<'a> {
         Ok(())
     }
 
-    fn put(&mut self, key: &'a str, place: String, value: &'a Value) -> Result<(), Error> {
+    fn put(&mut self, key: &'a str, place: String, value: &'a Value) -> Result<()> {
         // `type` is the older name.
         let key = if key == "type" { "rope_type" } else { key };
         if let Some((other, before)) = self.by_key.get(key)
@@ -169,7 +169,7 @@ impl<'a> Stated<'a> {
 
     /// Checks a flat `rope_parameters` of a class that reads it by layer type only: its values must equal
     /// those in force.
-    fn covers_what_is_flat(&self, rope: &Rope) -> Result<(), Error> {
+    fn covers_what_is_flat(&self, rope: &Rope) -> Result<()> {
         let nothing = Map::new();
         let object = self.settings.given("rope_parameters").and_then(Value::as_object).unwrap_or(&nothing);
         let flat =
@@ -189,7 +189,7 @@ impl<'a> Stated<'a> {
         Ok(())
     }
 
-    fn rope(&self, layer_type: &str, head_dim: usize) -> Result<Rope, Error> {
+    fn rope(&self, layer_type: &str, head_dim: usize) -> Result<Rope> {
         let theta = match self.positive("rope_theta")? {
             Some(theta) => theta,
             None => self.settings.class.rope_theta(layer_type).expect("a test reads both of every class"),
@@ -197,14 +197,14 @@ impl<'a> Stated<'a> {
         Ok(Rope { theta, scaling: self.scaling(head_dim)? })
     }
 
-    pub fn kind(&self) -> Result<&'a str, Error> {
+    pub fn kind(&self) -> Result<&'a str> {
         let Some((place, value)) = self.by_key.get("rope_type") else { return Ok("default") };
         let known = || TYPES.map(|(kind, _)| kind).join(", ");
         let kind = value.as_str().filter(|kind| TYPES.iter().any(|(known, _)| known == kind));
         kind.ok_or_else(|| self.settings.bad(place, format!("is {}; known are {}", shown(value), known())))
     }
 
-    fn scaling(&self, head_dim: usize) -> Result<Scaling, Error> {
+    fn scaling(&self, head_dim: usize) -> Result<Scaling> {
         let kind = self.kind()?;
         self.check_keys(kind)?;
         Ok(match kind {
@@ -245,7 +245,7 @@ impl<'a> Stated<'a> {
         })
     }
 
-    fn long(&self) -> Result<Scaling, Error> {
+    fn long(&self) -> Result<Scaling> {
         let key = "short_factor";
         let Some((place, value)) = self.by_key.get(key) else {
             return Err(self.bad("rope_type", format!("needs `{key}` beside it, which is missing")));
@@ -265,7 +265,7 @@ impl<'a> Stated<'a> {
         Ok(Scaling::Long { short, attention, original: original as usize })
     }
 
-    fn yarn(&self) -> Result<Scaling, Error> {
+    fn yarn(&self) -> Result<Scaling> {
         let original = self.original()?;
         let factor = match (self.positive("factor")?, self.by_key.get("original_max_position_embeddings")) {
             (Some(factor), _) => factor,
@@ -300,7 +300,7 @@ impl<'a> Stated<'a> {
     }
 
     /// Rejects keys that this type of rope does not read.
-    fn check_keys(&self, kind: &str) -> Result<(), Error> {
+    fn check_keys(&self, kind: &str) -> Result<()> {
         let own = TYPES.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| own);
         let is_own = |key: &str| {
             own.contains(&key) || self.settings.schema.rope.keys_of(kind).any(|keys| keys.contains(&key))
@@ -319,13 +319,13 @@ impl<'a> Stated<'a> {
     }
 
     /// The factor on scores that `mscale_all_dim` stands for in models with latent attention.
-    pub fn score_factor(&self) -> Result<f64, Error> {
+    pub fn score_factor(&self) -> Result<f64> {
         let weight = self.number("mscale_all_dim")?.filter(|weight| *weight != 0.0);
         weight.map_or(Ok(1.0), |weight| Ok(magnitude(self.needed("factor")?, weight).powi(2)))
     }
 
     /// Positions of pretraining.
-    pub fn original(&self) -> Result<f64, Error> {
+    pub fn original(&self) -> Result<f64> {
         let key = "original_max_position_embeddings";
         match self.positive(key)?.or(self.settings.positive(key)?) {
             Some(original) => Ok(original),
@@ -338,24 +338,19 @@ impl<'a> Stated<'a> {
         self.settings.bad(place.map_or(key, String::as_str), reason)
     }
 
-    fn needed(&self, key: &str) -> Result<f64, Error> {
+    fn needed(&self, key: &str) -> Result<f64> {
         self.positive(key)?.ok_or_else(|| self.bad(key, format!("needs `{key}` beside it, which is missing")))
     }
 
-    fn positive(&self, key: &str) -> Result<Option<f64>, Error> {
+    fn positive(&self, key: &str) -> Result<Option<f64>> {
         self.typed(key, settings::positive, "a number above 0")
     }
 
-    pub fn number(&self, key: &str) -> Result<Option<f64>, Error> {
+    pub fn number(&self, key: &str) -> Result<Option<f64>> {
         self.typed(key, Value::as_f64, "a number")
     }
 
-    fn typed(
-        &self,
-        key: &str,
-        read: impl Fn(&Value) -> Option<f64>,
-        expected: &str,
-    ) -> Result<Option<f64>, Error> {
+    fn typed(&self, key: &str, read: impl Fn(&Value) -> Option<f64>, expected: &str) -> Result<Option<f64>> {
         let Some((place, value)) = self.by_key.get(key) else { return Ok(None) };
         let number = read(value);
         let bad = || self.settings.bad(place, format!("is {}, not {expected}", shown(value)));

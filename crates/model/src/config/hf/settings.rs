@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Schema, classes::Class};
-use crate::Error;
+use crate::{Error, Result};
 
 /// The most characters of a value that a message shows.
 const MAX_SHOWN: usize = 60;
@@ -36,34 +36,34 @@ impl<'a> Settings<'a> {
         value.filter(|value| !value.is_null())
     }
 
-    pub fn size(&self, key: &str) -> Result<Option<usize>, Error> {
+    pub fn size(&self, key: &str) -> Result<Option<usize>> {
         let integer = |value: &Value| value.as_u64().and_then(|n| usize::try_from(n).ok());
         self.typed(key, integer, "is {}, not a whole number")
     }
 
-    pub fn needed_size(&self, key: &str) -> Result<usize, Error> {
+    pub fn needed_size(&self, key: &str) -> Result<usize> {
         self.size(key)?.ok_or_else(|| self.bad(key, "is null; a whole number was expected"))
     }
 
     /// A finite number above 0.
-    pub fn positive(&self, key: &str) -> Result<Option<f64>, Error> {
+    pub fn positive(&self, key: &str) -> Result<Option<f64>> {
         self.typed(key, positive, "is {}, not a number above 0")
     }
 
-    pub fn needed_positive(&self, key: &str) -> Result<f64, Error> {
+    pub fn needed_positive(&self, key: &str) -> Result<f64> {
         self.positive(key)?.ok_or_else(|| self.bad(key, "is null; a number above 0 was expected"))
     }
 
     /// A switch; off without a value.
-    pub fn flag(&self, key: &str) -> Result<bool, Error> {
+    pub fn flag(&self, key: &str) -> Result<bool> {
         Ok(self.typed(key, Value::as_bool, "is {}, not true or false")?.unwrap_or(false))
     }
 
-    pub fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>> {
         self.typed(key, Value::as_str, "is {}, not a text")
     }
 
-    pub fn object(&self, key: &str) -> Result<Option<&'a Map<String, Value>>, Error> {
+    pub fn object(&self, key: &str) -> Result<Option<&'a Map<String, Value>>> {
         self.typed(key, Value::as_object, "is {}, not an object")
     }
 
@@ -73,7 +73,7 @@ impl<'a> Settings<'a> {
         key: &str,
         read: impl Fn(&'a Value) -> Option<T>,
         otherwise: &str,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let read = read(value).ok_or_else(|| self.bad(key, otherwise.replace("{}", &shown(value))));
         read.map(Some)

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{Settings, Windows, shown};
-use crate::Error;
+use crate::Result;
 
 impl Settings<'_> {
     /// Layers that are all alike: with the window that is in force or, without one, of full attention.
-    pub fn windows_alike(&self) -> Result<Windows, Error> {
+    pub fn windows_alike(&self) -> Result<Windows> {
         let size = self.window()?;
         let slides = vec![size.is_some(); self.n_layers()?];
         if self.layer_types(SLIDING)?.is_some_and(|listed| listed != slides) {
@@ -21,8 +21,8 @@ impl Settings<'_> {
     /// Layers that slide as `layer_types` lists them, or else as `by_default` does.
     pub fn windows_listed(
         &self,
-        by_default: impl FnOnce(Option<usize>, usize) -> Result<Vec<bool>, Error>,
-    ) -> Result<Windows, Error> {
+        by_default: impl FnOnce(Option<usize>, usize) -> Result<Vec<bool>>,
+    ) -> Result<Windows> {
         let size = self.window()?;
         let slides = match self.layer_types(SLIDING)? {
             Some(listed) => listed,
@@ -36,12 +36,12 @@ impl Settings<'_> {
     }
 
     /// Layers of full attention, for a class in which `layer_types` is about something else.
-    pub fn without_windows(&self) -> Result<Windows, Error> {
+    pub fn without_windows(&self) -> Result<Windows> {
         Ok(Windows { size: None, slides: vec![false; self.n_layers()?] })
     }
 
     /// The window that is in force: none in a class without windows, or where its switch is off.
-    fn window(&self) -> Result<Option<usize>, Error> {
+    fn window(&self) -> Result<Option<usize>> {
         let (key, switch) = ("sliding_window", "use_sliding_window");
         let [has_window, has_switch] = [key, switch].map(|key| self.class.defaults.contains_key(key));
         let is_on = has_window && (!has_switch || self.flag(switch)?);
@@ -58,7 +58,7 @@ impl Settings<'_> {
     }
 
     /// `layer_types`: for each layer, true if it is of the type `listed`, the other one being full attention.
-    pub(super) fn layer_types(&self, listed: &str) -> Result<Option<Vec<bool>>, Error> {
+    pub(super) fn layer_types(&self, listed: &str) -> Result<Option<Vec<bool>>> {
         let key = "layer_types";
         let Some(value) = self.value(key) else { return Ok(None) };
         let bad = |reason: String| self.bad(key, reason);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use super::{super::Entry, EMBEDDINGS};
 use crate::{
-    Error,
+    Error, Result,
     config::{QkNorm, hf::FileConfig},
 };
 
@@ -13,7 +13,7 @@ use crate::{
 ///
 /// # Errors
 /// Names the first size that differs.
-pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>) -> Result<(), Error> {
+pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>) -> Result<()> {
     let c = &reading.config;
     let first = (0..c.n_layers).find(|&layer| c.delta_net_of(layer).is_none()).unwrap_or(0);
     let attention = c.attention_of(first);

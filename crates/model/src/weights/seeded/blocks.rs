@@ -27,7 +27,6 @@ fn halves(format: Format) -> &'static [(usize, f32)] {
 }
 
 /// `n` blocks of a quantised format that GPUs support, whose values have about this spread.
-#[must_use]
 pub fn blocks(format: Format, seed: u32, n: usize, spread: f32) -> Vec<u8> {
     let each = format.block_bytes();
     let mut bytes = Vec::with_capacity(n * each + size_of::<u64>());

@@ -45,7 +45,7 @@ impl Texts {
     ///
     /// # Errors
     /// No folder, no such file in it, or one that lacks a text.
-    pub fn read(prompts: Option<&Path>) -> Result<Self, setup::Error> {
+    pub fn read(prompts: Option<&Path>) -> setup::Result<Self> {
         let Some(folder) = prompts else {
             let reason = "preset `code` of `gemba-esa:edition=wmt26` sends its authors' own prompts, which are \
                           published without a licence and so are not part of tribunal";
@@ -59,8 +59,8 @@ impl Texts {
         let texts =
             Self::parse(&text).map_err(|name| fault(format!("it does not define `{name}` as expected")))?;
         let names = ["", ""];
-        let is_whole = texts.fill_spans(names, "", ("", "")).is_some()
-            && texts.fill_score(names, "", ("", ""), "").is_some()
+        let is_whole = texts.spans(names, "", ("", "")).is_some()
+            && texts.score(names, "", ("", ""), "").is_some()
             && texts.domains.contains_key(GENERAL);
         if is_whole { Ok(texts) } else { Err(fault("its prompts have other places to fill in".into())) }
     }
@@ -113,31 +113,18 @@ impl Texts {
     }
 
     /// The question of Stage 1. A domain without requirements has the general ones.
-    pub fn spans(&self, names: Names, domain: &str, texts: (&str, &str)) -> String {
-        self.fill_spans(names, self.requirements(domain), texts).unwrap_or_default()
+    pub fn spans(&self, names: Names, domain: &str, texts: (&str, &str)) -> Option<String> {
+        let annotation = ("_STAGE1_ANNOTATION_BODY", &*self.annotation);
+        fill(&self.spans, names, self.requirements(domain), texts, annotation)
     }
 
     /// The question of Stage 2.
-    pub fn score(&self, names: Names, domain: &str, texts: (&str, &str), spans: &str) -> String {
-        self.fill_score(names, self.requirements(domain), texts, spans).unwrap_or_default()
+    pub fn score(&self, names: Names, domain: &str, texts: (&str, &str), spans: &str) -> Option<String> {
+        fill(&self.score, names, self.requirements(domain), texts, ("error_spans", spans))
     }
 
     fn requirements(&self, domain: &str) -> &str {
         self.domains.get(domain).or_else(|| self.domains.get(GENERAL)).map_or("", String::as_str)
-    }
-
-    fn fill_spans(&self, names: Names, requirements: &str, texts: (&str, &str)) -> Option<String> {
-        fill(&self.spans, names, requirements, texts, ("_STAGE1_ANNOTATION_BODY", &self.annotation))
-    }
-
-    fn fill_score(
-        &self,
-        names: Names,
-        requirements: &str,
-        texts: (&str, &str),
-        spans: &str,
-    ) -> Option<String> {
-        fill(&self.score, names, requirements, texts, ("error_spans", spans))
     }
 }
 
