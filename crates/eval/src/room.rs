@@ -1,5 +1,5 @@
-//! The check that a model's context holds the questions of a judge, before a run. Single segments that are too
-//! long for it have missing verdicts.
+//! The check that a model's context holds the questions of a judge, before a run. Single segments that are
+//! too long for it have missing verdicts.
 
 use crate::{
     error::{Error, Result},

@@ -27,7 +27,7 @@ fn called(argv: &[String]) -> (Command, String) {
     (command, path)
 }
 
-/// What helps where there is no command of this name.
+/// The hint where there is no command of this name.
 pub fn command(name: &str, argv: &[String]) -> String {
     let (above, path) = called(argv);
     let of_others = || ours(&name.replace('_', "-")).filter(|_| path == "tribunal");
@@ -46,7 +46,7 @@ pub fn command(name: &str, argv: &[String]) -> String {
     of_others().or_else(near).or_else(judged).unwrap_or_else(|| format!("`{path} --help` lists the commands"))
 }
 
-/// What helps where the command has no option, or no argument, of this name.
+/// The hint where the command has no option, or no argument, of this name.
 pub fn option(name: &str, argv: &[String]) -> String {
     let (command, path) = called(argv);
     let Some(long) = name.strip_prefix("--") else {
