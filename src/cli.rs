@@ -204,12 +204,13 @@ fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec
 /// The errors of clap, among them its help and version texts.
 pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli, clap::Error> {
     let argv = with_hyphens(argv);
-    let words = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let is_all = argv.iter().any(|arg| arg == ALL);
     let command = Cli::command().long_version(setup::version());
     let command = if is_all { with_all_options(command) } else { command };
     let argv = argv.into_iter().map(|arg| if arg == ALL { "--help".into() } else { arg });
-    let matches = command::numbers(command).try_get_matches_from(argv).map_err(command::with_tip)?;
+    let matches = command::numbers(command).try_get_matches_from(argv);
+    let matches = matches.map_err(|error| command::reworded(error, &words))?;
     Ok(Cli { words, ..Cli::from_arg_matches(&matches)? })
 }
 

@@ -1,11 +1,12 @@
-//! Adjusts clap's errors for negative numbers and options of other programs, and takes options out of a
-//! command line.
+//! Words clap's errors as the program's others, for negative numbers and what other programs call options and
+//! commands too, and takes options out of a command line.
 
 use clap::{
     Command, Error,
-    builder::StyledStr,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+
+use crate::console::stream::hinted;
 
 mod elsewhere;
 
@@ -39,42 +40,69 @@ pub fn numbers(command: Command) -> Command {
     command.mut_subcommands(numbers)
 }
 
-/// The error for `tribunal bench`.
-const BENCH: &str = "unknown command `bench`: run `tribunal-bench` (from a clone, `cargo run --release -p tribunal-bench -- --help`)\n";
+/// An error of clap in the voice of the program: the problem, and below it what helps. `argv`: the command
+/// line. Help and versions are no errors.
+pub fn reworded(error: Error, argv: &[String]) -> Error {
+    let Some((problem, hints)) = worded(&error, argv) else { return error };
+    let hints: String = hints.iter().map(|hint| format!("\nhint: {hint}")).collect();
+    Error::raw(error.kind(), hinted(&format!("{problem}{hints}\n")))
+}
 
-/// Rewords an error about an argument that another program or another command would take.
-pub fn with_tip(mut error: Error) -> Error {
-    if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--out <FILE.html>") {
-        let tip = StyledStr::from(
-            "all files without an option are read; the page is written to `--out report.html`",
-        );
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("bench".into()))
-    {
-        return Error::raw(ErrorKind::InvalidSubcommand, BENCH);
-    }
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
-    }
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return error };
-    let name = option.split('=').next().unwrap_or_default();
-    if let Some(ours) = elsewhere::ours(name) {
-        return Error::raw(ErrorKind::UnknownArgument, format!("unknown option `{name}`: {ours}\n"));
-    }
-    let commands = elsewhere::commands(name);
-    if !commands.is_empty() {
-        let commands = commands.join(", ");
-        let message = format!("unknown option `{name}`: it is an option of {commands}\n");
-        return Error::raw(ErrorKind::UnknownArgument, message);
-    }
-    if error.get(ContextKind::SuggestedArg).is_some() || option.starts_with('-') {
-        return error;
-    }
-    let tip = "pass files with options: `tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de`";
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
-    error
+/// The problem, and what helps; `None` where the error is about no argument.
+fn worded(error: &Error, argv: &[String]) -> Option<(String, Vec<String>)> {
+    let all = |kind| match error.get(kind) {
+        Some(ContextValue::String(one)) => vec![one.clone()],
+        Some(ContextValue::Strings(several)) => several.clone(),
+        _ => Vec::new(),
+    };
+    let one = |kind| all(kind).into_iter().next().unwrap_or_default();
+    let listed = |names: &[String]| format!("`{}`", names.join("`, `"));
+    let (argument, value) = (one(ContextKind::InvalidArg), one(ContextKind::InvalidValue));
+    let option = argument.split(" <").next().unwrap_or_default();
+    Some(match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let name = one(ContextKind::InvalidSubcommand);
+            (format!("unknown command `{name}`"), vec![elsewhere::command(&name, argv)])
+        }
+        ErrorKind::UnknownArgument => {
+            let option = option.split('=').next().unwrap_or_default();
+            let problem = if option.starts_with('-') { "unknown option" } else { "unexpected argument" };
+            (format!("{problem} `{option}`"), vec![elsewhere::option(option, argv)])
+        }
+        ErrorKind::InvalidValue if value.is_empty() => {
+            (format!("`{option}` has no value"), vec![format!("`{argument}`")])
+        }
+        ErrorKind::InvalidValue => {
+            let known = all(ContextKind::ValidValue);
+            let near: Vec<String> = known.iter().filter(|name| is_like(&value, name)).cloned().collect();
+            let near = (!near.is_empty()).then(|| format!("did you mean {}?", listed(&near)));
+            let hints = near.into_iter().chain([format!("it can be {}", known.join(", "))]).collect();
+            (format!("`{option}` cannot be `{value}`"), hints)
+        }
+        ErrorKind::ValueValidation => {
+            (format!("`{option} {value}`: {}", std::error::Error::source(error)?), Vec::new())
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+            let usage = usage.trim_start_matches("Usage:").trim();
+            let page = "all files without an option are read; the page is written to `--out report.html`";
+            let hint = if usage.contains(" report ") { page.into() } else { format!("`{usage}`") };
+            (format!("missing: {}", listed(&all(ContextKind::InvalidArg))), vec![hint])
+        }
+        ErrorKind::ArgumentConflict if all(ContextKind::PriorArg) == [argument.as_str()] => {
+            (format!("`{option}` is given twice"), Vec::new())
+        }
+        ErrorKind::ArgumentConflict => {
+            let others = listed(&all(ContextKind::PriorArg));
+            (format!("`{argument}` cannot be used with {others}"), Vec::new())
+        }
+        _ => return None,
+    })
+}
+
+/// True of a value that has this one among its words, as `mqm-tsv` has `tsv`, or differs by a typing error.
+fn is_like(value: &str, known: &str) -> bool {
+    known.split('-').any(|word| word == value) || strsim::osa_distance(value, known) == 1
 }
 
 #[cfg(test)]
@@ -85,24 +113,74 @@ mod tests {
         parse(argv.iter().map(|arg| (*arg).to_owned())).unwrap_err().to_string()
     }
 
+    /// Commands and options of other programs, and slips, each with the message below `error: `.
     #[test]
-    fn arguments_of_other_programs_are_answered() {
-        let files = said(&["tribunal", "score", "src.txt", "mt.txt"]);
-        assert!(files.contains("`src.txt`") || files.contains("'src.txt'"), "{files}");
-        assert!(files.contains("tip: pass files with options"), "{files}");
-        let target = said(&["tribunal", "score", "-s", "a", "--target=b"]);
-        assert!(target.contains("unknown option `--target`: translations are `-t FILE...`"), "{target}");
-        let forgotten = said(&["tribunal", "-s", "a", "-t", "b"]);
-        assert!(forgotten.contains("unknown option `-s`: `tribunal score -s SOURCE.txt"), "{forgotten}");
-        let metric = said(&["tribunal", "score", "--metric", "comet"]);
-        assert!(metric.contains("unknown option `--metric`: a method is `--method NAME`"), "{metric}");
-        let bench = said(&["tribunal", "bench", "gpu"]);
-        assert!(
-            bench.starts_with("error: unknown command `bench`") && bench.contains("`tribunal-bench`"),
-            "{bench}"
-        );
-        let typo = said(&["tribunal", "score", "--methd", "fsp"]);
-        assert!(typo.contains("'--method'") && !typo.contains("translations are"), "{typo}");
+    fn the_command_or_option_that_is_meant_is_named() {
+        let score = "`tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de` judges translations";
+        let cases: &[(&str, &str, &str)] = &[
+            ("evaluate", "unknown command `evaluate`", score),
+            ("eval", "unknown command `eval`", score),
+            ("judge -s a -t b", "unknown command `judge`", score),
+            ("run", "unknown command `run`", score),
+            ("version", "unknown command `version`", "`tribunal --version`"),
+            ("list-models", "unknown command `list-models`", "`tribunal models list`"),
+            ("list_methods", "unknown command `list_methods`", "`tribunal methods list`"),
+            ("bench gpu", "unknown command `bench`", "`tribunal-bench`; from a clone"),
+            ("comapre a", "unknown command `comapre`", "did you mean `compare`?"),
+            ("models ls", "unknown command `ls`", "`tribunal models --help` lists the commands"),
+            ("frobnicate", "unknown command `frobnicate`", "`tribunal --help` lists the commands"),
+            (
+                "src.txt hyp.A hyp.B --quiet",
+                "unknown command `src.txt`",
+                "`tribunal score -s src.txt -t hyp.A hyp.B -l en-de` judges translations",
+            ),
+            ("score --list_metrics", "unknown option `--list-metrics`", "`tribunal methods list`"),
+            (
+                "score --tokenize 13a",
+                "unknown option `--tokenize`",
+                "tokenizers belong to BLEU: `tribunal meta --lexical bleu:13a`",
+            ),
+            (
+                "score --search x",
+                "unknown option `--search`",
+                "an option of methods: `--method rate:search=VALUE`",
+            ),
+            (
+                "score --language-pairs en-de",
+                "unknown option `--language-pairs`",
+                "a run has one pair, `-l en-de`",
+            ),
+            (
+                "score src.txt mt.txt",
+                "unexpected argument `src.txt`",
+                "pass files with options: `tribunal score",
+            ),
+            ("score -s a --target=b", "unknown option `--target`", "translations are `-t FILE...`"),
+            ("-s a -t b", "unknown option `-s`", "`tribunal score -s SOURCE.txt"),
+            ("score --metric comet", "unknown option `--metric`", "a method is `--method NAME`"),
+            ("score --methd fsp", "unknown option `--methd`", "did you mean `--method`?"),
+            ("score --granul seg", "unknown option `--granul`", "did you mean `--granularity`?"),
+            (
+                "score --frobnicate",
+                "unknown option `--frobnicate`",
+                "`tribunal score --help` lists the options",
+            ),
+            ("score --limit 2 --limit 3", "`--limit` is given twice", ""),
+            ("score --limit", "`--limit` has no value", "`--limit <N>`"),
+            (
+                "export run --as tsv --out x",
+                "`--as` cannot be `tsv`",
+                "did you mean `mqm-tsv`, `csv`?\nhint: it can be mqm-tsv, ",
+            ),
+            ("score --limit 2 --subset 3", "`--limit <N>` cannot be used with `--subset <N>`", ""),
+            ("export run", "missing: `--as <FORMAT>`, `--out <PATH>`", "`tribunal export --as <FORMAT>"),
+        ];
+        for (typed, problem, hint) in cases {
+            let said = said(&std::iter::once("tribunal").chain(typed.split(' ')).collect::<Vec<_>>());
+            let hint = if hint.is_empty() { String::new() } else { format!("hint: {hint}") };
+            assert!(said.starts_with(&format!("error: {problem}\n{hint}")), "{typed}: {said}");
+            assert!(!said.contains("tip:") && !said.contains("Usage") && !said.contains('\''), "{said}");
+        }
     }
 
     #[test]
@@ -122,7 +200,7 @@ mod tests {
         ] {
             let argv = [&["tribunal"][..], command, &[option, "4"]].concat();
             let said = said(&argv);
-            assert!(said.starts_with("error: unknown option `--") || option.len() == 2, "{said}");
+            assert!(said.starts_with("error: unknown option `-"), "{said}");
             assert!(said.contains(ours), "{option}: {said}");
         }
         let nodes = said(&["tribunal", "score", "--gpus-per-node", "4"]);

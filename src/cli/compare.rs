@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, default_value_t, value_name = "NAME", requires = "testset")]
     pub gold: meta::gold::Wanted,
     /// Bootstrap, randomization and permutation resamples.
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::resamples)]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::up_to::<10_000_000>)]
     pub resamples: usize,
     /// Random seed.
     #[arg(long, default_value_t = 0, value_name = "N")]

@@ -222,9 +222,10 @@ pub fn check_variables<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), E
     Err(Error::Variable { name: name.to_owned(), hint })
 }
 
-/// The name that differs least from this one, by at most two typing errors.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, near) = known.map(|known| (strsim::osa_distance(name, known), known)).min()?;
+/// The name that this one begins, or that differs least from it, by at most two typing errors.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |of: &str| if of.starts_with(name) { 0 } else { strsim::osa_distance(name, of) };
+    let (distance, near) = known.map(|known| (distance(known), known)).min()?;
     (distance <= 2 && name.len() > 3).then_some(near)
 }
 
@@ -250,7 +251,8 @@ fn find<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
     command.get_arguments().find(|argument| longs(argument).any(|long| long == option))
 }
 
-fn longs(argument: &Arg) -> impl Iterator<Item = String> {
+/// The long names of an argument.
+pub(super) fn longs(argument: &Arg) -> impl Iterator<Item = String> {
     let names = argument.get_long_and_visible_aliases().unwrap_or_default();
     names.into_iter().chain(argument.get_all_aliases().unwrap_or_default()).map(str::to_owned)
 }

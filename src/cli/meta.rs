@@ -2,13 +2,14 @@
 //! in the crate `meta`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use super::{output::Printed, raters};
 
+use crate::console::args::pair_name;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate;
@@ -42,6 +43,7 @@ pub struct Args {
         visible_alias = "lp",
         value_name = "SRC-TGT",
         value_delimiter = ',',
+        value_parser = pair_name,
         num_args = 1..,
         required = true
     )]
@@ -94,7 +96,7 @@ pub struct Args {
     #[arg(long, value_name = "SLICE")]
     pub by: Option<String>,
     /// Resamples of the tests.
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::resamples)]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::up_to::<10_000_000>)]
     pub resamples: usize,
     /// Random seed.
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -180,7 +182,13 @@ pub fn brought(scores: &[String], negate: &[String]) -> Result<Vec<Brought>> {
     let mut brought = Vec::with_capacity(scores.len());
     for scores in scores {
         let (name, pattern) = scores.split_once('=').with_context(|| {
-            format!("`{scores}` is not NAME=PATTERN; hint: --scores 'M-MAD=scores/{{lp}}.{{level}}.score'")
+            let path = Path::new(scores);
+            let example = if path.exists() {
+                format!("NAME={scores}")
+            } else {
+                "'M-MAD=scores/{lp}.{level}.score', or NAME=DIR for the folder of a run".to_owned()
+            };
+            format!("`{scores}` is not NAME=PATTERN\nhint: `--scores {example}`")
         })?;
         brought.push(Brought {
             name: name.into(),

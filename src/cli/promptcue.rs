@@ -9,7 +9,7 @@ use clap::Subcommand;
 
 use super::output::{Printed, spare_runs};
 use crate::{
-    console::table::Table,
+    console::{args::pair_name, table::Table},
     eval::{Invocation, ModelLoader},
     files,
     meta::{standards::Rules, testset::TestSet},
@@ -51,7 +51,7 @@ pub struct BuildArgs {
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
     /// Language pair.
-    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT", value_parser = pair_name)]
     pub pair: String,
     /// gen (all labels), ptb (perfect and perturbed), mis (mistranslation only).
     #[arg(long, value_name = "SET")]

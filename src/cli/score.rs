@@ -3,11 +3,10 @@
 
 use std::{
     io::{IsTerminal, Write},
-    path::Path,
     process::ExitCode,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::{
     output::{Format, Printed},
@@ -18,7 +17,7 @@ use crate::{
     eval::{Evaluation, Invocation, ModelLoader},
     judges::registry,
     report::{self, Detail, TextStyle},
-    run::{self, Outcome, RunFile},
+    run::{self, Outcome, RunFile, description::RUN, own},
 };
 
 pub(super) mod args;
@@ -36,6 +35,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     args.keep.check(evaluation.judge.method().reads, args.spec.output.shard)?;
     let invocation = Invocation { progress: args.run.shown().progress(), ..invocation.clone() };
     if args.run.dry_run {
+        check_folder(&evaluation)?;
         say_notes(&evaluation, args.run.quiet);
         return plan::run(&evaluation, args, &invocation, load, out);
     }
@@ -69,6 +69,7 @@ pub fn judge(
     load: ModelLoader,
     quiet: bool,
 ) -> Result<Outcome> {
+    check_folder(evaluation)?;
     say_notes(evaluation, quiet);
     if let Some(warning) = evaluation.small_model() {
         say!("warning: {warning}");
@@ -79,17 +80,12 @@ pub fn judge(
     let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
     let run = evaluation.with(&models, invocation)?;
     evaluation.warnings(&models).for_each(|warning| say!("warning: {warning}"));
-    let others = other_files(&run.config.out);
     let task = run.task();
-    // If opening fails, the folder belongs to another run, and no note about its files is printed.
     let opened = task.open(&run.config)?;
     if let Some(lost) = opened.lost() {
         say!("warning: {lost}");
     }
     if !quiet {
-        if let Some(note) = others {
-            say!("note: {note}");
-        }
         say!("run folder: {}", run.config.out.display());
         say!("scale: {}", registry::scale(&evaluation.judge.method(), &run.signature));
     }
@@ -101,19 +97,20 @@ pub fn judge(
     })
 }
 
-/// Note that a new run is about to be written among other files.
-fn other_files(out: &Path) -> Option<String> {
-    let is_run = out.join("run.json").exists();
-    let entries = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
-    let names = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-    names.sort();
-    let first = names.first()?;
-    Some(format!(
-        "`{}` is not empty (`{first}`{}); writing the run into it anyway",
-        out.display(),
-        if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() }
-    ))
+/// Refuses to begin a run among other files.
+fn check_folder(evaluation: &Evaluation) -> Result<()> {
+    let Some(out) = evaluation.spec.output.folder.as_deref().filter(|out| !out.join(RUN).exists()) else {
+        return Ok(());
+    };
+    let entries = std::fs::read_dir(out).into_iter().flatten().filter_map(Result::ok);
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    if let Some(name) = names.filter(|name| !own::is_name(name)).min() {
+        let out = out.display();
+        bail!(
+            "`{out}` holds no run, but other files (`{name}`)\nhint: another folder, such as `--out {out}/run`"
+        );
+    }
+    Ok(())
 }
 
 /// Prints the result of a run, and writes the other requested files.

@@ -33,7 +33,7 @@ pub enum Command {
         #[arg(value_name = "TEXT", required = true)]
         text: Vec<String>,
         /// The most passages to print
-        #[arg(long, value_name = "N", default_value_t = 5, value_parser = args::hits)]
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = args::up_to::<10_000>)]
         limit: usize,
         #[command(flatten)]
         printed: Printed,

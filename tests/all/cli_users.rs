@@ -67,7 +67,7 @@ fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
         ),
         (
             &["--method", "chrf"],
-            "unknown method `chrf`, which is a metric, not a judge; for a score like MQM use `probe`",
+            "`chrf` is a metric, not a judge\nhint: for a score like MQM use `probe`; `tribunal meta --lexical chrf`",
         ),
         (&["--method", "fsp:shots=5"], "option `shots` of `fsp` cannot be `5`\nhint: it can be 3 or 0"),
         (&["--kv-cache", "2"], "`2` would be 2 bytes; write `2GiB` or `2MiB`"),
@@ -179,7 +179,7 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
     let cases: [(&[&str], &str); 16] = [
         (
             &["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "--method", "gemba-da,reference=on"],
-            "unknown method `gemba-da,reference=on`; options stand behind a colon: `gemba-da:reference=on`",
+            "unknown method `gemba-da,reference=on`\nhint: options stand behind a colon: `gemba-da:reference=on`",
         ),
         (&["compare", "DIR/a.txt", "DIR/b.txt"], "`tribunal compare -s SOURCE.txt -t A.txt B.txt -l en-de`"),
         (
@@ -210,7 +210,7 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
         ),
         (
             &["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "--gpus", "2"],
-            "unknown option `--gpus`: the device is `--device cpu` or `--device cuda`",
+            "unknown option `--gpus`\nhint: the device is `--device cpu` or `--device cuda`",
         ),
         (
             &["compare", "-s", "DIR/src.txt", "-t", "DIR/a.txt"],

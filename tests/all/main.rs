@@ -6,6 +6,7 @@ mod architecture;
 mod cli_adapter;
 mod cli_cite;
 mod cli_compare;
+mod cli_first_minutes;
 mod cli_folder;
 mod cli_foreign;
 mod cli_keep;

@@ -161,7 +161,7 @@ fn bad_input_is_told_plainly() {
         ),
         (
             vec!["-l", "en-de", "--metrics", "good"],
-            "no metric `good` for `en-de`\nhint: did you mean Good-src?",
+            "no metric `good` for `en-de`\nhint: did you mean `Good-src`?",
         ),
         (
             vec!["-l", "en-de", "--metrics", "chrF"],

@@ -49,7 +49,12 @@ fn of_evaluation(error: &eval::Error) -> Option<String> {
         E::NoLanguagesOfRaters(_) => "add `-l en-de`",
         E::DocumentsBesideTexts(_) => "leave `--docs` out",
         E::ReferenceBesideTable => "leave `-r` out",
+        E::NothingRated => "leave `--rated` out",
         E::SystemsBesideTestSet => "leave `--systems` out",
+        E::Positions { positions, .. } => {
+            return Some(format!("`--context {positions}`, or leave `--context` out"));
+        }
+        E::NoRoom(error) => return of_llm(error),
         E::NotAnAdapter { .. } => "`--adapter` takes a LoRA folder of PEFT's",
         E::AdapterAsModel { folder, base } => {
             let trained =
@@ -110,6 +115,12 @@ fn of_selection(error: &selection::Error) -> Option<String> {
 fn of_judge(error: &setup::Error) -> Option<String> {
     use setup::Error as E;
     let hint = match error {
+        E::Metric { name } => {
+            let lexical = ["chrf", "bleu"].into_iter().find(|metric| name.to_lowercase().contains(metric))?;
+            return Some(format!(
+                "`tribunal meta --lexical {lexical}` computes it from the texts of a test set"
+            ));
+        }
         E::SameSamples(_) => "add `--temperature 0.7`",
         E::MissingReferences { .. } => {
             "give them (`-r REF.txt`, or a field `reference`), or leave `reference=on` out"

@@ -78,6 +78,11 @@ pub trait Llm: Sync + Send {
         true
     }
 
+    /// The most tokens of a prompt with its answer; `None` where no limit is known.
+    fn context(&self) -> Option<usize> {
+        None
+    }
+
     /// Its token counts without running it; `None` if it has none.
     fn counter(&self) -> Option<&dyn Counter> {
         None

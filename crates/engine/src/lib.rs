@@ -403,6 +403,10 @@ impl Llm for Engine {
         Ok(reply)
     }
 
+    fn context(&self) -> Option<usize> {
+        Some(self.loaded.facts.context)
+    }
+
     fn reasons(&self) -> bool {
         self.loaded.template.as_ref().is_some_and(ChatTemplate::reasons)
     }

@@ -7,7 +7,7 @@ use crate::{
     engine::{self, KvType},
     files, hub,
     judges::{self, Role, setup},
-    mqm,
+    llm, mqm,
     run::{self, description::InputId, selection},
     segment::{mixed_up, read},
     spec::DeviceRequest,
@@ -75,6 +75,10 @@ pub enum Error {
     DocumentsBesideTexts(InputKind),
     #[error("a reference belongs to texts, or is one of a test set; a table has its own references")]
     ReferenceBesideTable,
+    #[error(
+        "the input has no human scores of this language pair, so none of its segments is known to be rated"
+    )]
+    NothingRated,
     #[error("systems are chosen only of a test set")]
     SystemsBesideTestSet,
     #[error("the documents that `{}` names", file.display())]
@@ -84,6 +88,10 @@ pub enum Error {
     #[error("`{}`", path.display())]
     File { path: PathBuf, source: io::Error },
 
+    #[error("`{model}` has {positions} positions, so it has no context of {context}")]
+    Positions { model: String, positions: usize, context: usize },
+    #[error("not even the shortest question fits the model: {0}")]
+    NoRoom(llm::Error),
     #[error("the role `{0}` is given twice")]
     RoleTwice(Role),
     #[error(

@@ -17,7 +17,7 @@ use crate::{
     },
     llm::CancellationToken,
     models::{Models, adapter, heads},
-    prefixes, provenance,
+    prefixes, provenance, room,
     run::{
         self, Outcome, Progress, RunConfig, Selection, Shard, Silent, Task, Writing,
         description::{Build, InputId},
@@ -348,7 +348,8 @@ impl Evaluation {
     /// Checks the models against the judge.
     fn check(&self, models: &Models) -> Result<()> {
         self.judge.check_reasoning(&models.panel, |role| models.model_of(role))?;
-        Ok(self.judge.protocol().check_models(&|role| models.model_of(role))?)
+        self.judge.protocol().check_models(&|role| models.model_of(role))?;
+        room::check(&self.judge.judge, &models.panel, &self.input.segments, &self.input.selection)
     }
 
     /// The run folder of the specification, or one that the same specification finds again.

@@ -10,7 +10,7 @@ use crate::{
     run::selection::{Drawn, Selection},
     segment::{
         Lang, Segments,
-        read::{self, Input, Parallel, Streamed, TestSet},
+        read::{self, Input, Parallel, Streamed, TestSet, layout::TestsetFiles},
     },
     spec::{InputSpec, Pair},
 };
@@ -111,6 +111,7 @@ pub fn select_from<S: Segments + ?Sized>(
         None => Selection::All,
         Some(file) => named(file, segments)?,
     };
+    let among = if spec.rated { rated(spec, &among, segments, notes)? } else { among };
     if let Some(n) = spec.limit {
         return Ok(among.first(segments, n)?);
     }
@@ -145,6 +146,24 @@ pub fn document_names(file: &Path) -> Result<BTreeSet<String>> {
 fn named<S: Segments + ?Sized>(file: &Path, segments: &S) -> Result<Selection> {
     let selection = Selection::named(segments, &document_names(file)?);
     selection.map_err(|source| Error::Documents { file: file.into(), source })
+}
+
+/// The segments of a selection that raters scored.
+fn rated<S: Segments + ?Sized>(
+    spec: &InputSpec,
+    among: &Selection,
+    segments: &S,
+    notes: &mut Vec<String>,
+) -> Result<Selection> {
+    let (Some(dir), Some(pair)) = (&spec.testset, &spec.pair) else { return Err(Error::NothingRated) };
+    let rated = TestsetFiles::new(dir, &pair.name).rated()?;
+    let is_rated = |idx: &usize| among.wants(*idx) && rated.contains(&segments.outline(*idx).seg);
+    let chosen: BTreeSet<usize> = (0..segments.n_segments()).filter(is_rated).collect();
+    if chosen.is_empty() {
+        return Err(Error::NothingRated);
+    }
+    notes.push(format!("{} of {} translations are of rated segments", chosen.len(), segments.n_segments()));
+    Ok(Selection::Only(chosen))
 }
 
 fn parallel(spec: &InputSpec) -> Result<Input> {

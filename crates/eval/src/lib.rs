@@ -41,6 +41,7 @@ mod prefixes;
 pub mod provenance;
 pub mod raters;
 pub mod recorded;
+mod room;
 pub mod selftest;
 pub mod session;
 pub mod spec;

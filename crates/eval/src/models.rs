@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use tribunal_model::estimator::Estimator;
+use tribunal_model::{Weights, estimator::Estimator};
 
 use crate::{
     digest,
@@ -212,6 +212,12 @@ impl WithAdapters {
         let distinct: BTreeSet<&Path> = adapters.collect();
         let adapters = distinct.into_iter().map(adapter::find).collect::<Result<Vec<_>>>()?;
         let mut located = find(name, template, resources)?;
+        if let Some(context) = located.options.context {
+            let positions = Weights::open(&located.weights)?.config().context;
+            if context > positions {
+                return Err(Error::Positions { model: located.name, positions, context });
+            }
+        }
         located.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
         let estimator = estimator.map(|bytes| Estimator::read("the judge's fit", bytes));
         located.options.estimator = estimator.transpose().map_err(engine::Error::from)?.map(Arc::new);

@@ -49,13 +49,13 @@ pub struct Changes {
     )]
     pub roles: Vec<(Role, String)>,
     /// Groups of segments judged at the same time
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::jobs))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::up_to::<1024>))]
     pub jobs: Option<usize>,
     /// Maximum number of sequences processed at the same time
-    #[cfg_attr(feature = "clap", arg(long, visible_alias = "batch-size", value_name = "N", value_parser = values::rows))]
+    #[cfg_attr(feature = "clap", arg(long, visible_alias = "batch-size", value_name = "N", value_parser = values::up_to::<4096>))]
     pub batch: Option<usize>,
     /// CPU threads
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::threads))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::up_to::<1024>))]
     pub threads: Option<usize>,
     /// Memory for the KV cache, like `2GiB` or `800MiB`
     #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", value_parser = values::bytes))]

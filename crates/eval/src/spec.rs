@@ -77,6 +77,9 @@ pub struct InputSpec {
     /// Only the documents that this file names: `DOC` or `PAIR/DOC`
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub documents: Option<PathBuf>,
+    /// Only segments that the test set has human scores of
+    #[cfg_attr(feature = "clap", arg(long, requires = "testset"))]
+    pub rated: bool,
     /// Only the first N segments of each system
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::whole))]
     pub limit: Option<usize>,
@@ -101,8 +104,9 @@ impl FromStr for Pair {
         let (src, tgt) = lang::parse_pair(name)?;
         let plain = |pair: &str| pair.trim().replace('-', "_").to_lowercase();
         let usual = format!("{src}-{tgt}");
-        // `eng-deu` and `English-German` name no files: those are called `en-de`.
-        let name = if plain(name) == plain(&usual) { name.trim().to_owned() } else { usual };
+        // `eng-deu`, `English-German` and `en_de` name no files: those are called `en-de`.
+        let name =
+            if name.contains('-') && plain(name) == plain(&usual) { name.trim().to_owned() } else { usual };
         Ok(Self { name, src, tgt })
     }
 }
@@ -170,7 +174,7 @@ impl FromStr for Samples {
         let (n, aggregate) = text.split_once(':').map_or((text, None), |(n, aggregate)| (n, Some(aggregate)));
         let aggregate = aggregate.map_or_else(|| Ok(Aggregate::default()), str::parse);
         Ok(Self {
-            n: values::up_to(n, 1000)?,
+            n: values::up_to::<1000>(n)?,
             aggregate: aggregate.map_err(|e: setup::Error| e.to_string())?,
         })
     }
@@ -269,7 +273,7 @@ pub struct SamplingSpec {
     #[cfg_attr(feature = "clap", arg(long, default_value_t = 1.0, value_name = "P", value_parser = values::top_p))]
     pub top_p: f32,
     /// The most tokens per answer; default: the method's own
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::tokens))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::up_to::<10_000_000>))]
     pub max_tokens: Option<usize>,
     /// Random seed
     #[cfg_attr(feature = "clap", arg(long, default_value_t = 0, value_name = "N", value_parser = values::seed))]
@@ -400,7 +404,7 @@ pub struct Resources {
     #[cfg_attr(feature = "clap", arg(long, default_value_t))]
     pub device: DeviceRequest,
     /// GPUs to split each model over, by default the fewest that hold it; results are the same
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::tensor_parallel))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::up_to::<8>))]
     pub tensor_parallel: Option<usize>,
     /// Weights that are not quantized: auto, bf16, f16, f32 or `q8_0`
     #[cfg_attr(feature = "clap", arg(long, default_value = "auto", value_parser = values::word::<Dtype>))]
@@ -418,13 +422,13 @@ pub struct Resources {
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::positive))]
     pub context: Option<usize>,
     /// Groups of segments judged at the same time; default: 64 or more
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::jobs))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::up_to::<1024>))]
     pub jobs: Option<usize>,
     /// Maximum number of sequences processed at the same time; default: the device's
-    #[cfg_attr(feature = "clap", arg(long, visible_alias = "batch-size", value_name = "N", value_parser = values::rows))]
+    #[cfg_attr(feature = "clap", arg(long, visible_alias = "batch-size", value_name = "N", value_parser = values::up_to::<4096>))]
     pub batch: Option<usize>,
     /// CPU threads; default: one for each performance core
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::threads))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::up_to::<1024>))]
     pub threads: Option<usize>,
     /// Do not reuse what prompts have in common
     #[cfg_attr(feature = "clap", arg(long = "no-prefix-cache", hide = true, action = clap::ArgAction::SetFalse))]

@@ -35,14 +35,6 @@ pub fn tier(text: &str) -> Result<String, String> {
     is_known.then(|| text.to_owned()).ok_or_else(|| format!("it must be auto, {}", Isa::NAMES.join(", ")))
 }
 
-/// GPUs that hold one model: at most the pieces that kernels/gather.cu takes.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn tensor_parallel(text: &str) -> Result<usize, String> {
-    up_to(text, 8)
-}
-
 /// `ROLE=MODEL`.
 ///
 /// # Errors
@@ -92,61 +84,13 @@ pub fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A whole number from 1 to some most.
+/// A whole number from 1 to `MOST`.
 ///
 /// # Errors
 /// The expected form, where the text has another.
-pub fn up_to(text: &str, most: usize) -> Result<usize, String> {
+pub fn up_to<const MOST: usize>(text: &str) -> Result<usize, String> {
     let n = positive(text)?;
-    if n <= most { Ok(n) } else { Err(format!("it must be at most {most}")) }
-}
-
-/// Groups judged at the same time: each is a thread or more.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn jobs(text: &str) -> Result<usize, String> {
-    up_to(text, 1024)
-}
-
-/// Number of compute threads.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn threads(text: &str) -> Result<usize, String> {
-    up_to(text, 1024)
-}
-
-/// Sequences processed at the same time.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn rows(text: &str) -> Result<usize, String> {
-    up_to(text, 4096)
-}
-
-/// Passages that a search finds.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn hits(text: &str) -> Result<usize, String> {
-    up_to(text, 10_000)
-}
-
-/// Resamples of a test.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn resamples(text: &str) -> Result<usize, String> {
-    up_to(text, 10_000_000)
-}
-
-/// Tokens of an answer: more than the context of any model is surely a typo.
-///
-/// # Errors
-/// The expected form, where the text has another.
-pub fn tokens(text: &str) -> Result<usize, String> {
-    up_to(text, 10_000_000)
+    if n <= MOST { Ok(n) } else { Err(format!("it must be at most {MOST}")) }
 }
 
 /// A number that is at least 0.

@@ -312,13 +312,26 @@ pub fn find(name: &str) -> Result<Card> {
     }
 }
 
-/// The names that look most like `unknown`, as a hint.
+/// Words in the names of quantised weights, beside `q8`.
+const QUANTISED: [&str; 8] = ["awq", "gptq", "gguf", "fp8", "int4", "int8", "bnb", "nvfp4"];
+
+/// The names that contain `unknown` or look most like it, as a hint; of quantised weights, where they are.
 fn nearest(unknown: &str) -> String {
-    let mut near: Vec<_> =
-        shelf::CARDS.iter().map(|(name, _)| (strsim::jaro_winkler(unknown, name), *name)).collect();
+    let is_quantised = |word: &str| {
+        let digits = word.strip_prefix("iq").or_else(|| word.strip_prefix('q'));
+        QUANTISED.contains(&word) || digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if unknown.split('-').any(is_quantised) {
+        return "no card has quantised weights of this name; give their GGUF file or folder, or the hub's `hf:OWNER/NAME`"
+            .into();
+    }
+    let likeness = |name: &str| {
+        if name.contains(unknown) { 1.0 } else { strsim::jaro_winkler(unknown, name) }
+    };
+    let mut near: Vec<_> = shelf::CARDS.iter().map(|(name, _)| (likeness(name), *name)).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     let near: Vec<_> =
-        near.iter().take(3).filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| *name).collect();
+        near.iter().take(3).filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| *name).collect();
     match near.as_slice() {
         [] => "`tribunal models list` lists them all".into(),
         names => format!("did you mean `{}`? `tribunal models list` lists them all", names.join("`, `")),

@@ -141,6 +141,14 @@ fn names_are_found_in_hyphen_and_underscore_form() {
 fn an_unknown_name_gets_the_nearest_ones() {
     let message = find("qwen2.5-7b-instuct").unwrap_err().to_string();
     assert!(message.contains("did you mean `qwen2.5-7b-instruct`"), "{message}");
+    let message = find("cometkiwi").unwrap_err().to_string();
+    assert!(message.contains("did you mean `wmt22-cometkiwi-da`, `wmt23-cometkiwi-da-xl`?"), "{message}");
+    for name in ["qwen2.5-7b-instruct-awq", "qwen2.5-7b-instruct-q8_0", "Qwen/Qwen3-8B-GPTQ"] {
+        let message = find(name).unwrap_err().to_string();
+        assert!(message.contains("give their GGUF file or folder"), "{message}");
+    }
+    let message = find("mt5-xl").unwrap_err().to_string();
+    assert!(!message.contains("did you mean"), "{message}");
     let message = find("zzz").unwrap_err().to_string();
     assert!(message.ends_with("hint: `tribunal models list` lists them all"), "{message}");
 }

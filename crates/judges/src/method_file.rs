@@ -234,7 +234,7 @@ impl MethodFile {
         let known: Vec<&str> = VARIABLES.into_iter().filter(|name| has_schema || *name != "schema").collect();
         let unknown = used.iter().find(|name| !known.iter().chain(&FUNCTIONS).any(|known| known == name))?;
         let (nearest, known) = (setup::nearest(unknown, known.iter().copied()), known.join(", "));
-        Some((unknown, format!("unknown variable `{unknown}`{nearest}\nhint: available variables: {known}")))
+        Some((unknown, format!("unknown variable `{unknown}`\nhint: {nearest}available variables: {known}")))
     }
 }
 

@@ -70,8 +70,8 @@ pub const METHOD: Method = Method {
     ),
     system_means: SystemMeans::DoNotRank,
     marks: Some(
-        "the score is predicted apart from the marks and is not the sum of their penalties; in brackets: raters' scores of \
-         nine in ten such translations; a mark's `confidence` is the share of raters who would mark its likeliest word",
+        "the score is predicted apart from the marks and is not the sum of their penalties; `90%`: raters' scores of nine in \
+         ten such translations; a mark's `confidence` is the share of raters who would mark its likeliest word",
     ),
     presets: &[Preset::Strict],
     weights: Some("wmt"),

@@ -51,24 +51,27 @@ pub const METHODS: &[&Method<'static>] = &[
 /// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.
 ///
 /// # Errors
-/// [`setup::Error::Method`], which lists the methods and names the nearest.
+/// [`setup::Error::Method`], which lists the methods and names the nearest; [`setup::Error::Metric`].
 pub fn find(name: &str) -> setup::Result<&'static Method<'static>> {
     let plain = name.trim().to_lowercase().replace('_', "-");
-    METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
-        name: name.into(),
-        known: METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
-        nearest: if let Some((method, options)) = plain.split_once(',')
-            && METHODS.iter().any(|known| known.name == method)
-        {
-            format!("; options stand behind a colon: `{method}:{options}`")
-        } else if plain.contains(comet::METHOD.name) {
-            ", which is a metric; use the method `comet` with one of its models".to_owned()
-        } else if METRICS.iter().any(|metric| plain.contains(metric)) {
-            ", which is a metric, not a judge; for a score like MQM use `probe`".to_owned()
-        } else {
-            setup::nearest(&plain, METHODS.iter().map(|method| method.name))
-        },
-    })
+    if let Some(method) = METHODS.iter().copied().find(|method| method.name == plain) {
+        return Ok(method);
+    }
+    if METRICS.iter().any(|metric| plain.contains(metric)) {
+        return Err(setup::Error::Metric { name: name.into() });
+    }
+    let names = || METHODS.iter().map(|method| method.name);
+    let known = names().collect::<Vec<_>>().join(", ");
+    let hint = match plain.split_once(',') {
+        Some((method, options)) if names().any(|known| known == method) => {
+            format!("options stand behind a colon: `{method}:{options}`")
+        }
+        _ if plain.contains(comet::METHOD.name) => {
+            "it is a metric; the method `comet` takes its models, such as `wmt22-cometkiwi-da`".to_owned()
+        }
+        _ => format!("{}the methods are {known}", setup::nearest(&plain, names())),
+    };
+    Err(setup::Error::Method { name: name.into(), hint })
 }
 
 /// The method of a run with this signature: a built-in one, or one in a file as the signature describes it.
@@ -220,13 +223,16 @@ impl Built {
     /// [`setup::Error::NoReasoning`].
     pub fn check_reasoning(&self, panel: &Panel, model_of: impl Fn(Role) -> Model) -> setup::Result<()> {
         let method = self.method();
-        let lacking = method.roles.iter().find(|role| !panel.llm(**role).reasons());
-        match (self.judge.reasoning, lacking) {
-            (Some(reasoning), Some(role)) => {
-                let (effort, model) = (reasoning.effort.name(), model_of(*role).name);
-                Err(setup::Error::NoReasoning { effort, model })
-            }
-            _ => Ok(()),
+        let by = match self.judge.reasoning {
+            Some(reasoning) => format!("the option reasoning={}", reasoning.effort.name()),
+            // Only thoughts have a sampling of their own.
+            None if self.judge.sampled_at.is_none() => return Ok(()),
+            None if method.name == thinking::METHOD.name => format!("the method `{}`", method.name),
+            None => "the option thinking".to_owned(),
+        };
+        match method.roles.iter().find(|role| !panel.llm(**role).reasons()) {
+            Some(role) => Err(setup::Error::NoReasoning { by, model: model_of(*role).name }),
+            None => Ok(()),
         }
     }
 
@@ -413,11 +419,9 @@ fn origin(request: &str) -> setup::Result<(Origin, &str)> {
     let Some((path, options)) = method_file::request(request) else {
         let (name, options) = request.split_once(':').unwrap_or((request, ""));
         let method = find(name).map_err(|error| match error {
-            setup::Error::Method { name, known, .. }
-                if Path::new(&name).join(method_file::FILE).is_file() =>
-            {
-                let nearest = format!("; did you mean the folder `./{name}`?");
-                setup::Error::Method { name, known, nearest }
+            setup::Error::Method { name, .. } if Path::new(&name).join(method_file::FILE).is_file() => {
+                let hint = format!("did you mean the folder `./{name}`?");
+                setup::Error::Method { name, hint }
             }
             other => other,
         })?;

@@ -180,13 +180,13 @@ pub(super) fn either<'n>(names: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// ` did you mean `x`?` when one of the names is close.
+/// `did you mean `x`? ` when one of the names is close.
 pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
     let close = known
         .map(|other| (strsim::normalized_damerau_levenshtein(name, other), other))
         .filter(|(similarity, _)| *similarity > 0.6)
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    close.map_or(String::new(), |(_, other)| format!("; did you mean `{other}`?"))
+    close.map_or(String::new(), |(_, other)| format!("did you mean `{other}`? "))
 }
 
 /// A result with the [`Error`] of this module.
@@ -195,9 +195,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The reason why a judge cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("unknown method `{name}`{nearest}\nhint: the methods are {known}")]
-    Method { name: String, known: String, nearest: String },
-    #[error("`{method}` has no option `{name}`{nearest}\nhint: its options are {known}")]
+    #[error("unknown method `{name}`\nhint: {hint}")]
+    Method { name: String, hint: String },
+    /// The name of a metric, where a judge is expected.
+    #[error("`{name}` is a metric, not a judge\nhint: for a score like MQM use `probe`")]
+    Metric { name: String },
+    #[error("`{method}` has no option `{name}`\nhint: {nearest}its options are {known}")]
     Option { method: String, name: String, known: String, nearest: String },
     #[error("{option} cannot be `{value}`\nhint: it can be {known}")]
     Value { option: String, value: String, known: String },
@@ -210,10 +213,10 @@ pub enum Error {
     #[error("`{method}:reference=on` needs a reference for every segment, and {missing} of {of} have none")]
     MissingReferences { method: String, missing: usize, of: usize },
     #[error(
-        "the option reasoning={effort} asks `{model}` to reason, and its chat template marks no reasoning; hint: leave \
-         the option out, or take a model that reasons"
+        "{by} asks `{model}` to reason, and its chat template marks no reasoning; hint: take a model that reasons, or \
+         leave it out"
     )]
-    NoReasoning { effort: &'static str, model: String },
+    NoReasoning { by: String, model: String },
     #[error("`{method}` does not show the reference that is given")]
     ReferenceNotShown { method: String },
     #[error("`{method}` judges without a reference; {readers} read one")]

@@ -16,6 +16,8 @@ use std::path::PathBuf;
 
 use tribunal_core::{mqm, segment};
 
+use segment::read::layout::inside;
+
 pub mod ment;
 pub mod scores;
 pub mod testset;
@@ -121,7 +123,9 @@ pub enum Error {
     Empty(PathBuf),
     #[error("{}:{line}: {reason}", path.display())]
     Line { path: PathBuf, line: usize, reason: String },
-    #[error("`{}` is not a test set: it has no `documents` folder; hint: the layout is that of mt-metrics-eval, or there is a `MENT.jsonl`", .0.display())]
+    #[error("`{}` is not a test set: it has no `documents` folder; hint: {}", .0.display(), inside(.0).unwrap_or_else(|| {
+        "the layout is that of mt-metrics-eval, or there is a `MENT.jsonl`".into()
+    }))]
     NoTestSet(PathBuf),
     #[error("there is no folder `{}`", .0.display())]
     NoFolder(PathBuf),

@@ -111,7 +111,7 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
 fn instead(name: &str, known: &[String]) -> Result<String, Advice> {
     let lower = name.to_lowercase();
     if let Some(same) = known.iter().find(|other| other.to_lowercase() == lower) {
-        return Ok(format!("did you mean {same}?"));
+        return Ok(format!("did you mean `{same}`?"));
     }
     if lower.parse::<Baseline>().is_ok() {
         return Err(Advice::Lexical(lower));
@@ -124,7 +124,7 @@ fn instead(name: &str, known: &[String]) -> Result<String, Advice> {
     if near.is_empty() {
         Ok(format!("there are {}", known.join(", ")))
     } else {
-        Ok(format!("did you mean {}?", near.join(", ")))
+        Ok(format!("did you mean `{}`?", near.join("`, `")))
     }
 }
 

@@ -42,7 +42,7 @@ fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>> {
     Ok(Statistic::SystemPearson.over_systems(&systems).ok().and_then(|r| level(r.value, "system")))
 }
 
-/// System scores that are sums only rank like means where all systems have the same coverage.
+/// System scores that are sums, where systems have unequal coverage: otherwise they rank like means.
 fn summed_systems(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     if metric.system_origin == SystemScoreOrigin::MeanOfSegments {
         return None;
@@ -59,19 +59,19 @@ fn summed_systems(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
         counts.push(scores.len());
     }
     let (least, most) = (counts.iter().min()?, counts.iter().max()?);
-    Some(if least == most {
-        format!(
-            "system scores are sums over {least} segments each: they only rank like means because coverage is equal"
-        )
-    } else {
+    (least < most).then(|| {
         format!(
             "system scores are sums over {least} to {most} segments, so they grow with a system's segments"
         )
     })
 }
 
-/// Finds a filler: one value at nearly all segments that no rater scored, and hardly anywhere else.
+/// Finds a filler that is part of means: one value at nearly all segments that no rater scored, and hardly
+/// anywhere else. Elsewhere such segments are left out.
 fn filler(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
+    if metric.system_origin != SystemScoreOrigin::MeanOfSegments {
+        return None;
+    }
     let (gold, scores) = (eval_set.gold.segments.as_ref()?, metric.segments.as_ref()?);
     let mut unrated = Vec::new();
     let mut rated = Vec::new();
@@ -88,7 +88,7 @@ fn filler(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     let filled = unrated.len() >= 10 && share(&unrated) > 0.99 && share(&rated) < 0.5;
     filled.then(|| {
         format!(
-            "{} segments without a human score all have {value}: fillers, harmless only while they are left out",
+            "{} segments without a human score all have {value}: fillers, which the means of systems include",
             unrated.len()
         )
     })

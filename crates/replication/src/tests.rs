@@ -177,12 +177,12 @@ fn what_is_wrong_with_a_request() {
         ]
         .join("\n"),
         @"
-    unknown method `fps`; did you mean `fsp`?
-    hint: the methods are gemba-mqm, mqm-ape, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, qe, likelihood, remedy, reward, comet, m-mad, himate, rate, difficulty, thinking
-    unknown method `chrf`, which is a metric, not a judge; for a score like MQM use `probe`
-    hint: the methods are gemba-mqm, mqm-ape, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, qe, likelihood, remedy, reward, comet, m-mad, himate, rate, difficulty, thinking
-    `fsp` has no option `shot`; did you mean `shots`?
-    hint: its options are shots, explain, score, sentences, omissions, window, reasoning, reasoning-budget
+    unknown method `fps`
+    hint: did you mean `fsp`? the methods are gemba-mqm, mqm-ape, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, qe, likelihood, remedy, reward, comet, m-mad, himate, rate, difficulty, thinking
+    `chrf` is a metric, not a judge
+    hint: for a score like MQM use `probe`
+    `fsp` has no option `shot`
+    hint: did you mean `shots`? its options are shots, explain, score, sentences, omissions, window, reasoning, reasoning-budget
     option `shots` of `fsp` cannot be `5`
     hint: it can be 3 or 0
     `shots` has no value

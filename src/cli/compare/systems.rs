@@ -87,6 +87,16 @@ fn one_judge(inputs: &[Input]) -> Result<()> {
             );
         }
         let differences = first.differences(other).unwrap_or_default();
+        if let [(key, values)] = &differences[..]
+            && key == "pairs"
+        {
+            bail!(
+                "`{}` and `{}` come from one judge, on other language pairs: {values}\nhint: compare the systems of each \
+                 pair by themselves, or judges on the same translations",
+                first.judgements.name,
+                other.judgements.name
+            );
+        }
         if !differences.is_empty() {
             let listed: Vec<String> =
                 differences.iter().map(|(key, values)| format!("\n  {key}: {values}")).collect();

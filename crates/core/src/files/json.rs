@@ -46,9 +46,31 @@ pub fn parse<T: DeserializeOwned>(line: &str) -> Result<T, String> {
             };
             format!("`{}` in column {column} {why}", odd.text)
         };
-        odd.first().map_or_else(|| format!("not JSON from column {} on", error.column()), shown)
+        odd.first().map_or_else(|| syntax(line, &error), shown)
     })
 }
+
+/// The reason why a text is not JSON: what was expected, and what stands there. Columns are characters, from
+/// 1.
+#[must_use]
+pub fn syntax(text: &str, error: &serde_json::Error) -> String {
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    let reason = reason.replace("expected ident", "expected `null`, `true` or `false`");
+    let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let mut at = error.column().saturating_sub(1).min(line.len());
+    while !line.is_char_boundary(at) {
+        at -= 1;
+    }
+    let found: String = line[at..].chars().take(SHOWN).collect();
+    if error.is_eof() || found.is_empty() {
+        return format!("not JSON: {reason}");
+    }
+    format!("not JSON: {reason} in column {}, where `{found}` stands", line[..at].chars().count() + 1)
+}
+
+/// Characters of a text that are shown from an error on.
+const SHOWN: usize = 12;
 
 const CUT: &str = "the line ends in the middle of its JSON object\nhint: is a `}` or `\"` missing?";
 
@@ -119,9 +141,12 @@ mod tests {
         for (line, expected) in [
             (r#"{"a": "\ud83d"}"#, "`\\ud83d` in column 8 is half of a character"),
             (r#"{"é": "x\ude00 \ud83d\ude00"}"#, "`\\ude00` in column 9 is half of a character"),
-            (r#"{"a": "\\ud83d" x}"#, "not JSON from column 17 on"),
+            (r#"{"a": "\\ud83d" x}"#, "not JSON: expected `,` or `}` in column 17, where `x}` stands"),
             (r#"{"a": NaN x}"#, "`NaN` in column 7 is not JSON"),
-            (r#"{"a": "NaN" x}"#, "not JSON from column 13 on"),
+            (r#"{"a": "NaN" x}"#, "not JSON: expected `,` or `}` in column 13, where `x}` stands"),
+            (r#"{"é": 'x'}"#, "not JSON: expected value in column 7, where `'x'}` stands"),
+            (r#"{"a": 1, b: 2}"#, "not JSON: key must be a string in column 10, where `b: 2}` stands"),
+            (r#"{"a": 1,}"#, "not JSON: trailing comma in column 9, where `}` stands"),
             (r#"{"a": "x"#, "the line ends in the middle of its JSON object"),
         ] {
             let reason = parse::<Value>(line).unwrap_err();

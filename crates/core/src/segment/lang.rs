@@ -98,7 +98,7 @@ impl Lang {
     }
 }
 
-/// Reads a language pair: `en-de`, `en-de_DE`, `en-sr_Cyrl_RS`, `zh-TW-en`, `ende`, `eng-deu`,
+/// Reads a language pair: `en-de`, `en-de_DE`, `en-sr_Cyrl_RS`, `zh-TW-en`, `en_de`, `ende`, `eng-deu`,
 /// `English-German`.
 ///
 /// # Errors
@@ -114,8 +114,9 @@ pub fn parse_pair(pair: &str) -> Result<(Lang, Lang), Error> {
     if pair.contains(',') {
         return Err(Error::Several(pair.into()));
     }
-    let splits: Vec<(&str, &str)> = if pair.contains('-') {
-        pair.match_indices('-').map(|(at, _)| (&pair[..at], &pair[at + 1..])).collect()
+    let separator = if pair.contains('-') { '-' } else { '_' };
+    let splits: Vec<(&str, &str)> = if pair.contains(separator) {
+        pair.match_indices(separator).map(|(at, _)| (&pair[..at], &pair[at + 1..])).collect()
     } else if pair.len() == 4 && pair.is_ascii() {
         vec![pair.split_at(2)]
     } else {
@@ -129,12 +130,15 @@ pub fn parse_pair(pair: &str) -> Result<(Lang, Lang), Error> {
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    if readings.len() > 1 {
+    // `zh_TW` is a language and a region.
+    if readings.len() > 1 || separator == '_' {
         readings.retain(|((src, tgt), _)| lower_case_language(src) && lower_case_language(tgt));
     }
     match readings.len() {
         1 => Ok(readings.remove(0).1),
-        0 if splits.len() == 1 && pair.contains('-') => Err(first_error.unwrap_or(Error::Pair(pair.into()))),
+        0 if splits.len() == 1 && pair.contains(separator) => {
+            Err(first_error.unwrap_or(Error::Pair(pair.into())))
+        }
         0 => Err(Error::Pair(pair.into())),
         _ => {
             let readings: Vec<String> =
@@ -344,6 +348,9 @@ mod tests {
             ("eng_Latn-deu_Latn", "en_Latn", "de_Latn"),
             ("eng-deu", "en", "de"),
             ("English-German", "en", "de"),
+            ("en_de", "en", "de"),
+            ("en_de_DE", "en", "de_DE"),
+            ("en_sr_Cyrl_RS", "en", "sr_Cyrl_RS"),
         ] {
             let (s, t) = parse_pair(pair).unwrap();
             assert_eq!((s.code(), t.code()), (src, tgt), "{pair}");
@@ -367,6 +374,10 @@ mod tests {
         ");
         insta::assert_snapshot!(message("de"), @"
         `de` is not a language pair
+        hint: write it as `en-de` or `en-sr_Cyrl_RS`
+        ");
+        insta::assert_snapshot!(message("zh_TW"), @"
+        `zh_TW` is not a language pair
         hint: write it as `en-de` or `en-sr_Cyrl_RS`
         ");
         insta::assert_snapshot!(message("en-de,zh-en"), @"

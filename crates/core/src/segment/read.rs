@@ -228,8 +228,11 @@ pub enum Error {
     #[error("two translations are both named `{system}`: `{a}` and `{b}`\nhint: rename one of the files")]
     SameSystem { system: String, a: PathBuf, b: PathBuf },
     #[error(
-        "{}\nhint: a test set contains sources/, documents/ and system-outputs/{pair}/{listed}",
-        no_part(dir, missing)
+        "{}\nhint: {}",
+        no_part(dir, missing),
+        layout::inside(dir).unwrap_or_else(|| {
+            format!("a test set contains sources/, documents/ and system-outputs/{pair}/{listed}")
+        })
     )]
     Layout { dir: PathBuf, missing: String, pair: String, listed: String },
     #[error(

@@ -8,7 +8,7 @@ use std::{
 
 use icu_segmenter::{SentenceSegmenter, options::SentenceBreakInvariantOptions};
 use serde_json::Value;
-use tribunal_core::files::text;
+use tribunal_core::files::{json, text};
 
 use super::{Error, Passage, Result};
 
@@ -155,8 +155,7 @@ impl Source<'_> {
                 continue;
             }
             let wrong = |reason: String| Error::Line { path: self.path.into(), line: number, reason };
-            let entry: Value = serde_json::from_str(&line)
-                .map_err(|e| wrong(format!("not JSON from column {} on", e.column())))?;
+            let entry: Value = json::parse(&line).map_err(wrong)?;
             if !entry.is_object() {
                 return Err(wrong("not a JSON object".into()));
             }

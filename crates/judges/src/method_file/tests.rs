@@ -195,8 +195,8 @@ fn files_that_are_refused() {
     `DIR/method.toml` line 8: `substringOf` names "reference"; it can name source and translation
     `DIR/method.toml` line 8: `answer.json` must contain a JSON object
     prompt `DIR/question.j2` cannot be used: unexpected `{`, expected end of variable block (line 3)
-    `DIR/question.j2` line 2: unknown variable `tarqet`; did you mean `target`?
-    hint: available variables: source_lang, source, target_lang, target, reference, schema
+    `DIR/question.j2` line 2: unknown variable `tarqet`
+    hint: did you mean `target`? available variables: source_lang, source, target_lang, target, reference, schema
     `DIR/question.j2` line 2: tried to include non-existing template 'method.toml'
     `DIR/question.j2` line 2: without a reference, it prints `none`; hint: {% if reference %} ... {% endif %}
     `DIR/question.j2` line 2: filter shout is unknown

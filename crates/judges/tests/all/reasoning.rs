@@ -143,8 +143,14 @@ fn a_model_without_reasoning_and_options_without_effect_are_refused() {
     let model_of = |_| Model { name: "gemma-3-4b-it".into(), sha256: String::new() };
     let check = |request: &str| judge(request, &Settings::default()).check_reasoning(&panel, model_of);
     check("gemba-da").unwrap();
+    for (request, by) in
+        [("thinking", "the method `thinking`"), ("gemba-esa:thinking=64", "the option thinking")]
+    {
+        let refused = check(request).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("{by} asks `gemma-3-4b-it` to reason")), "{refused}");
+    }
     insta::assert_snapshot!(
         check("gemba-da:reasoning=low").unwrap_err(),
-        @"the option reasoning=low asks `gemma-3-4b-it` to reason, and its chat template marks no reasoning; hint: leave the option out, or take a model that reasons"
+        @"the option reasoning=low asks `gemma-3-4b-it` to reason, and its chat template marks no reasoning; hint: take a model that reasons, or leave it out"
     );
 }

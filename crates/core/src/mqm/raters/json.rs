@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::{Annotation, Counted, Error, Result};
 use crate::{
-    files::{self, text},
+    files::{self, json, text},
     mqm::{ErrorSpan, Severity, Side},
     segment::{
         Lang, Segment, numbers,
@@ -92,7 +92,7 @@ pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<An
             let wrong = |error: serde_json::Error| Error::Line {
                 path: path.into(),
                 line: error.line(),
-                reason: format!("not JSON from column {} on", error.column()),
+                reason: json::syntax(&document, &error),
             };
             let campaigns: Map<String, Value> = serde_json::from_str(&document).map_err(wrong)?;
             for (name, log) in &campaigns {

@@ -4,7 +4,7 @@
 //! Source: the layout of mt-metrics-eval's `EvalSet` (`data.py`).
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -106,6 +106,30 @@ impl TestsetFiles {
         let prefix = format!("{}.", self.lp);
         let files = names(&self.dir.join("human-scores")).unwrap_or_default();
         files.iter().filter_map(|file| Some(score_stem(file)?.strip_prefix(&prefix)?.to_owned())).collect()
+    }
+
+    /// The segments, from 0, that raters scored of some system: for MQM, or else for any human scores.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn rated(&self) -> Result<BTreeSet<usize>, Error> {
+        let mut names = self.human_names();
+        if names.contains("mqm") {
+            names.retain(|name| name == "mqm");
+        }
+        let mut rated = BTreeSet::new();
+        for path in names.iter().map(|name| self.human_scores(name, "seg")).filter(|path| path.is_file()) {
+            let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+            for line in text::lines(&path)? {
+                let Some((system, score)) = line.split_once(char::is_whitespace) else { continue };
+                let seg = counts.entry(system.to_owned()).or_default();
+                if score.trim() != "None" {
+                    rated.insert(*seg);
+                }
+                *seg += 1;
+            }
+        }
+        Ok(rated)
     }
 
     /// Ratings of single raters, `LP.GOLD.RATER.seg.rating`: the raters and their files, sorted.
@@ -258,6 +282,16 @@ pub fn rated_pairs(dir: &Path, gold: &str) -> Result<BTreeSet<String>> {
         suffix.ends_with("seg.rating").then(|| pair.to_owned())
     };
     Ok(names(&dir.join("human-scores"))?.iter().filter_map(pair).collect())
+}
+
+/// The test sets in a folder that is none itself, as a hint; `None` without any.
+#[must_use]
+pub fn inside(dir: &Path) -> Option<String> {
+    let is_set =
+        |name: &String| ["sources", "documents"].iter().any(|part| dir.join(name).join(part).is_dir());
+    let sets = names(dir).unwrap_or_default().into_iter().filter(is_set);
+    let sets: Vec<String> = sets.map(|name| format!("`{}`", dir.join(name).display())).collect();
+    (!sets.is_empty()).then(|| format!("it holds test sets: {}", sets.join(", ")))
 }
 
 fn score_stem(file: &str) -> Option<&str> {

@@ -135,7 +135,7 @@ fn bad_documents_and_folders_are_refused() {
     .map(|(input, out)| said(build(&input, &out).unwrap_err()))
     .into();
     insta::assert_snapshot!(refusals.join("\n"), @"
-    `DIR/bad.jsonl` line 2: not JSON from column 2 on
+    `DIR/bad.jsonl` line 2: not JSON: expected `null`, `true` or `false` in column 2, where `o json` stands
     `DIR/list.jsonl` line 1: not a JSON object
     `DIR/empty.txt` holds no text; hint: .txt, .md, .jsonl and .tsv files are read
     `DIR/x.pdf` holds no text; hint: .txt, .md, .jsonl and .tsv files are read

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::TASKS;
 use crate::{
-    files::text,
+    files::{json, text},
     segment::read::{self, task},
 };
 
@@ -118,7 +118,7 @@ impl Checking<'_> {
             Ok(Value::Object(row)) => row,
             Ok(_) => return self.problem(line, "", "is not a JSON object"),
             Err(error) => {
-                return self.problem(line, "", format!("is not JSON from column {} on", error.column()));
+                return self.problem(line, "", format!("is {}", json::syntax(text, &error)));
             }
         };
         let Some(id) = row.get("item_id").and_then(Value::as_str) else {
