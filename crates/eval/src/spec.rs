@@ -340,7 +340,13 @@ impl DeviceRequest {
     /// Returns true if it names GPUs by number.
     #[must_use]
     pub fn is_named(&self) -> bool {
-        matches!(self, Self::Gpus(_))
+        self.n_named() > 0
+    }
+
+    /// GPUs that it names by number.
+    #[must_use]
+    pub fn n_named(&self) -> usize {
+        if let Self::Gpus(numbers) = self { numbers.len() } else { 0 }
     }
 }
 

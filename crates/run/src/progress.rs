@@ -346,7 +346,7 @@ mod tests {
     fn the_line_says_what_is_done_and_what_is_left() {
         // Half of the work is finished and three of five answers are there for the rest.
         let half = text(state(5, 500, 5, 3), 10.0);
-        assert_eq!(half, "7/12 verdicts, 8 questions, 800 tokens, 80 tokens/s, 75% cached, about 3 s left");
+        assert_eq!(half, "7/12 verdicts, 8 questions, 800 tokens, 80 tokens/s, 75% cached, about 2 s left");
         let early = text(state(0, 0, 0, 0), 10.0);
         assert_eq!(
             early,
