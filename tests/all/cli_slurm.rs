@@ -57,7 +57,7 @@ fn a_node_with_four_gpus_is_planned_on_a_laptop() {
         assert!(scripts.contains(part), "{part}: {scripts}");
     }
     assert!(
-        notes.contains("`--context ") && notes.contains(" fits on one GPU, and the longest prompt"),
+        notes.contains("`--context N`: ") && notes.contains(" tokens fit on one GPU, and the longest prompt"),
         "{notes}"
     );
 }

@@ -33,7 +33,7 @@ use crate::{
 };
 
 use target::Target;
-pub use target::{ON_A_GPU, shorter};
+pub use target::{CONTEXT, ON_A_GPU, shorter};
 
 /// Time limit for counting prompts.
 const COUNTING: Duration = Duration::from_secs(8);

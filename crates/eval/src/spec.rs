@@ -340,13 +340,7 @@ impl DeviceRequest {
     /// Returns true if it names GPUs by number.
     #[must_use]
     pub fn is_named(&self) -> bool {
-        self.n_named() > 0
-    }
-
-    /// GPUs that it names by number.
-    #[must_use]
-    pub fn n_named(&self) -> usize {
-        if let Self::Gpus(numbers) = self { numbers.len() } else { 0 }
+        matches!(self, Self::Gpus(_))
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
+    calls::CallRetention,
     draw::shuffle,
     error::Error,
     groups::{self, Group},
@@ -320,6 +321,17 @@ impl Plan {
             answer_tokens: scaled(n, answer_tokens).clamp(least.answer_tokens, answers),
             ..least.scaled([share, share])
         }
+    }
+
+    /// Bytes of the finished run folder.
+    #[must_use]
+    pub fn disk(&self, amount: Amount, retention: CallRetention) -> u64 {
+        let Self { units, text_bytes, input_bytes, .. } = *self;
+        let Amount { calls, answer_tokens, .. } = amount;
+        let prompts = self.prompt_bytes * amount.prompt_tokens as f64;
+        let contents =
+            disk::Contents { calls, prompts, answer_tokens, units, texts: text_bytes, input: input_bytes };
+        contents.bytes(retention)
     }
 
     /// Properties of the whole run, as names and values.

@@ -109,7 +109,7 @@ fn shorter(args: &score::Args, need: &Need, room: &GpuMemory, n: usize) -> Resul
     }
     let longest = forecast::longest_call(args.spec.clone())?;
     let shorter = (1..n).find_map(|each| forecast::shorter(need, room, each, longest));
-    Ok(shorter.map_or_else(String::new, |shorter| format!("\n{shorter}")))
+    Ok(shorter.map_or_else(String::new, |shorter| format!("\n`--context N`: {shorter}")))
 }
 
 /// The models of a specification, each once.

@@ -6,10 +6,16 @@ use super::{
     hub::Card,
     pace::{self, GPUS, Gpu, Kind, Weights, Work},
 };
-use crate::{engine::Need, spec::Spec};
+use crate::{
+    engine::Need,
+    spec::{DeviceRequest, Spec},
+};
 
 /// Name of the estimate of GPU memory.
 pub const ON_A_GPU: &str = "on a GPU";
+
+/// Name of the estimate of a shorter context.
+pub const CONTEXT: &str = "context";
 
 /// A run on GPUs.
 pub struct Target<'a> {
@@ -41,14 +47,14 @@ impl<'a> Target<'a> {
     pub fn new(card: &'a Card, spec: &Spec, memory: Option<u64>, longest: usize) -> Option<Self> {
         let resources = &spec.resources;
         let need = gpu_memory::within(card, resources.context.unwrap_or(card.context))?;
-        let (each, named) = (resources.tensor_parallel, resources.device.n_named().max(1));
-        Some(Self { card, need, each, named, memory, longest })
+        let named = if let DeviceRequest::Gpus(numbers) = &resources.device { numbers.len() } else { 1 };
+        Some(Self { card, need, each: resources.tensor_parallel, named, memory, longest })
     }
 
     /// GPUs with so much memory: as few for a copy of the model as leave a context for the longest prompt.
     fn placed(&self, bytes: usize) -> Option<Placement> {
-        let wanted = self.longest.min(self.need.context);
-        let context = |each| self.need.context_in(bytes, each).filter(|&context| context >= wanted);
+        let least = self.longest.min(self.need.context);
+        let context = |each| self.need.context_in(bytes, each).filter(|&context| context >= least);
         let sizes = self.each.map_or(1..=self.need.on_each.len(), |each| each..=each);
         let divides =
             |each: &usize| self.each.is_some() || self.named == 1 || self.named.is_multiple_of(*each);
@@ -81,7 +87,7 @@ impl<'a> Target<'a> {
             Some(format!("{needed}, and the model then takes {n} GPUs"))
         };
         let context = shorter(&self.need, &memory, each, self.longest).or_else(more);
-        rows.extend(context.map(|value| ("context".to_owned(), value)));
+        rows.extend(context.map(|value| (CONTEXT.to_owned(), value)));
         rows
     }
 
@@ -103,7 +109,8 @@ impl<'a> Target<'a> {
                 1 => ("one".to_owned(), ""),
                 n => (n.to_string(), "; several GPUs are not measured"),
             };
-            let shorter = (context < self.need.context).then(|| format!(", with `--context {context}`"));
+            let shorter =
+                (context < self.need.context).then(|| format!(", with a context of {context} tokens"));
             // At the least, several are that many times as fast as one; at the most, those that share a model
             // are as fast as one.
             let range = pace::range([least / (each * copies) as f64, most / copies as f64]);
@@ -126,9 +133,9 @@ pub fn shorter(need: &Need, memory: &GpuMemory, each: usize, longest: usize) -> 
     }
     let gpus = |n: usize| if n == 1 { "one GPU".to_owned() } else { format!("{n} GPUs") };
     let more = (each + 1..=need.on_each.len()).find(|&n| memory.fits(need, n));
-    let more = more.map(|n| format!("; without it, the model takes {}", gpus(n)));
+    let more = more.map(|n| format!("; without this limit, the model takes {}", gpus(n)));
     Some(format!(
-        "`--context {context}` fits on {}, and the longest prompt and its answer need {longest}{}",
+        "{context} tokens fit on {}, and the longest prompt and its answer need {longest}{}",
         gpus(each),
         more.unwrap_or_default()
     ))
@@ -137,7 +144,7 @@ pub fn shorter(need: &Need, memory: &GpuMemory, each: usize, longest: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{hub, spec::DeviceRequest};
+    use crate::hub;
 
     const WORK: Work = Work { prompt_tokens: 1_000_000, answer_tokens: 100_000 };
 
@@ -160,11 +167,12 @@ mod tests {
         let [memory, times] = rows("gemma-4-31b-it", &spec(None, "cuda", None), Some(79), 2812);
         assert_eq!(memory[0].0, ON_A_GPU);
         let (name, value) = &memory[1];
-        let context = value.strip_prefix("`--context ").and_then(|rest| rest.split_once('`')).unwrap();
-        assert!(name == "context" && (8192..32_768).contains(&context.0.parse().unwrap()), "{value}");
-        let needed = " fits on one GPU, and the longest prompt and its answer need 2812; without it, the model takes 2 GPUs";
-        assert_eq!(context.1, needed);
-        assert_eq!(times[1].0, format!("time on one H100, with `--context {}`", context.0));
+        let (context, needed) = value.split_once(' ').unwrap();
+        assert!(name == CONTEXT && (8192..32_768).contains(&context.parse().unwrap()), "{value}");
+        let expected = "tokens fit on one GPU, and the longest prompt and its answer need 2812; without this limit, the \
+                        model takes 2 GPUs";
+        assert_eq!(needed, expected);
+        assert_eq!(times[1].0, format!("time on one H100, with a context of {context} tokens"));
     }
 
     #[test]
@@ -221,7 +229,7 @@ mod tests {
         let name = |context| {
             rows("qwen2.5-72b-instruct", &spec(context, "cuda", None), Some(139), 900)[1][0].0.clone()
         };
-        assert!(name(None).starts_with("time on one H200, with `--context "), "{}", name(None));
+        assert!(name(None).starts_with("time on one H200, with a context of "), "{}", name(None));
         assert_eq!(name(Some(1024)), "time on one H200");
     }
 }

@@ -1,7 +1,6 @@
 //! Size of the run folder that a plan leads to, from 120 verdicts of GEMBA-MQM and 35 of FSP by Qwen2.5-Coder
 //! 1.5B. It reads no folder.
 
-use super::{Amount, Plan};
 use crate::{calls::CallRetention, llm::Chat};
 
 /// Bytes of a call without its texts and tokens.
@@ -22,21 +21,32 @@ pub const SEGMENT: usize = 125;
 /// Share of `calls.jsonl` that compression leaves.
 const COMPRESSED: f64 = 0.1;
 
-impl Plan {
+/// Contents of a run folder.
+pub struct Contents {
+    pub calls: usize,
+    /// Bytes of all prompts.
+    pub prompts: f64,
+    pub answer_tokens: usize,
+    pub units: usize,
+    /// Bytes of the sources and translations that are judged.
+    pub texts: usize,
+    /// Bytes of the input.
+    pub input: usize,
+}
+
+impl Contents {
     /// Bytes of the finished run folder: calls, verdicts, the journal and the input.
-    #[must_use]
-    pub fn disk(&self, amount: Amount, calls: CallRetention) -> u64 {
-        let contents =
-            self.prompt_bytes * amount.prompt_tokens as f64 + (ANSWER_TOKEN * amount.answer_tokens) as f64;
-        let costs = (CALL * amount.calls) as f64;
-        let of_calls = match calls {
+    pub fn bytes(&self, retention: CallRetention) -> u64 {
+        let contents = self.prompts + (ANSWER_TOKEN * self.answer_tokens) as f64;
+        let costs = (CALL * self.calls) as f64;
+        let calls = match retention {
             CallRetention::Plain => costs + contents,
             CallRetention::Zstd => COMPRESSED * (costs + contents),
             CallRetention::Off => costs,
         };
-        let verdicts = VERDICT * self.units + FINDING * amount.answer_tokens;
+        let verdicts = VERDICT * self.units + FINDING * self.answer_tokens + self.texts;
         // Twice, in the journal and in order.
-        of_calls as u64 + (2 * (verdicts + self.text_bytes) + self.input_bytes) as u64
+        calls as u64 + (2 * verdicts + self.input) as u64
     }
 }
 
