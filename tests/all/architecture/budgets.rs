@@ -14,24 +14,24 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 10_070),
     ("crates/cpu", "", 7_380),
     ("crates/cuda", "", 7_540),
-    ("crates/engine", "", 7_030),
+    ("crates/engine", "", 7_035),
     ("crates/hub", "", 2_025),
     ("crates/core", "", 7_395),
-    ("crates/judges", "", 13_825),
+    ("crates/judges", "", 13_830),
     ("crates/meta", "", 8_940),
     ("crates/replication", "", 3_980),
-    ("crates/eval", "", 4_100),
-    ("crates/run", "", 6_050),
+    ("crates/eval", "", 4_230),
+    ("crates/run", "", 6_120),
     ("crates/console", "", 385),
     ("crates/bench", "", 2_165),
     ("crates/report", "", 5_525),
     ("crates/tune", "", 2_370),
-    (".", "cli", 5_930),
+    (".", "cli", 5_995),
     (".", "", 30),
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_540;
+const LINES: usize = 94_820;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_735, 400];
