@@ -107,7 +107,7 @@ fn list(printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Resu
         ]);
         all.push(json!({
             "name": card.name, "weights": card.parameters, "bytes": card.size(), "licence": card.licence.name,
-            "gpu_bytes": need.map(|need| need.total()), "fits_gpu": need.map(|need| room.fits(&need)),
+            "gpu_bytes": need.map(|need| need.total()), "fits_gpu": need.map(|need| room.fits(&need, 1)),
             "sources": sources, "state": state,
         }));
     }
@@ -139,8 +139,8 @@ fn size(card: &Card) -> String {
 }
 
 fn on_a_gpu(need: &Need, room: &GpuMemory) -> String {
-    let verdict = match need.context_in(room.bytes()) {
-        _ if room.fits(need) => "",
+    let verdict = match need.context_in(room.bytes(), 1) {
+        _ if room.fits(need, 1) => "",
         Some(_) => ", less context",
         None => ", too large",
     };
@@ -276,7 +276,7 @@ fn of_card(card: &Card, room: &GpuMemory) -> anyhow::Result<Fields> {
     line("licence", &format!("{} {}", card.licence.name, card.licence.url));
     card.licence.note.iter().for_each(|note| line("note", note));
     if let Some(need) = gpu_memory::of_card(card) {
-        line("on a GPU", &format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need)));
+        line("on a GPU", &format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need, 1)));
     }
     line("tokenizer", &card.tokenizer);
     line("template", &card.chat_template);
@@ -324,7 +324,8 @@ fn of_file(path: &Path, room: &GpuMemory) -> anyhow::Result<Fields> {
     );
     // Only the files of a model that runs here count.
     if let Ok(need) = Need::of(path, &Options::for_gpu()) {
-        fields.push(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need))));
+        fields
+            .push(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need, 1))));
         let rounded = gpu_memory::rounded(&description.tensors);
         fields.extend(rounded.map(|rounded| ("rounded".to_owned(), rounded)));
     }

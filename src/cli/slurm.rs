@@ -97,8 +97,9 @@ pub fn run(command: &Command, invocation: &Invocation, out: &mut dyn Write) -> R
 }
 
 fn submit(args: &SubmitArgs, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
-    let job = job(args, invocation)?;
+    let (job, unchecked) = job(args, invocation)?;
     if args.score.run.dry_run {
+        say_unchecked(&job, unchecked);
         write!(out, "{}\n{}", job.array(), job.merge())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -141,7 +142,26 @@ fn send(job: &Job) -> Result<Submitted> {
     Ok(submitted)
 }
 
-fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
+/// Lists what was not checked: where there is no Slurm, its rules and the paths on its nodes too.
+fn say_unchecked(job: &Job, mut unchecked: Vec<String>) {
+    let rules = "Slurm's rules: partitions, limits and accounts";
+    if is_in_path("sbatch") {
+        unchecked.push(format!("{rules} (`sbatch --test-only FILE` checks a script)"));
+    } else {
+        let (program, directory) = (job.program.display(), job.directory.display());
+        unchecked.push(format!("{rules}, since there is no `sbatch` here"));
+        unchecked.push(format!("the nodes' files: they need `{program}`, and `{directory}` with the input"));
+    }
+    say!("not checked here:\n- {}", unchecked.join("\n- "));
+}
+
+fn is_in_path(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+}
+
+/// The job of a command, and what could not be checked of it.
+fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<(Job, Vec<String>)> {
     let array = &args.array;
     let Some(folder) = &args.score.spec.output.folder else {
         bail!("`tribunal slurm submit` needs `--out DIR`, a folder that all nodes see");
@@ -172,7 +192,7 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
         bail!("`--shards {shards}` is too many");
     }
     let program = std::env::current_exe().context("cannot find out where this program is")?;
-    Ok(Job {
+    let job = Job {
         dir,
         program,
         directory: std::env::current_dir()?,
@@ -181,7 +201,8 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
         gpus_per_task: if array.gpus_per_node > 0 { gpus_per_task } else { 0 },
         tasks: tasks.min(shards),
         shards,
-    })
+    };
+    Ok((job, needs.unchecked))
 }
 
 /// The words of the command that belong to `tribunal score`.
@@ -268,7 +289,7 @@ mod tests {
         let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
         let said = |needs: &Needs| score_words(&words, needs).join(" ");
         assert_eq!(said(&Needs::default()), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
-        let two = Needs { tensor_parallel: 2, note: Some("too large".into()) };
+        let two = Needs { tensor_parallel: 2, note: Some("too large".into()), ..Needs::default() };
         assert!(said(&two).ends_with("-l en-de --tensor-parallel 2"));
     }
 

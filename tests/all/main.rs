@@ -15,6 +15,7 @@ mod cli_promptcue;
 mod cli_rerun;
 mod cli_score;
 mod cli_show;
+mod cli_slurm;
 mod cli_users;
 mod cli_verify;
 mod cli_verify_fields;

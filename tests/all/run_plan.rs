@@ -15,7 +15,7 @@ use tribunal::{
     },
     llm::Sampling,
     run::{
-        self, Outcome, Plan, RunConfig, Task,
+        self, CallRetention, Outcome, Plan, RunConfig, Task,
         plan::{Amount, Counting, plan_within},
         trial::Trial,
     },
@@ -60,6 +60,37 @@ fn what_depends_on_no_answer_is_exact() {
     assert!(cost.usage.distinct < cost.usage.prompt(), "the template is shared");
     assert!(cost.usage.generated <= plan.most.answer_tokens);
     assert_eq!(plan.most.answer_tokens, 4 * cost.calls);
+    // The run folder is about as large as was planned.
+    let amount = Amount { answer_tokens: cost.usage.generated, ..plan.least };
+    let size = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
+    let sizes = ["calls.jsonl", "journal.jsonl", "verdicts.jsonl", "input.jsonl"].map(size);
+    let (planned, size) = (plan.disk(amount, CallRetention::Plain) as f64, sizes.iter().sum::<u64>() as f64);
+    assert!((0.7..1.4).contains(&(planned / size)), "{planned} and {size} bytes, {sizes:?}");
+    let [packed, off] =
+        [CallRetention::Zstd, CallRetention::Off].map(|calls| plan.disk(amount, calls) as f64);
+    assert!(packed < planned && off < planned, "{planned} {packed} {off}");
+}
+
+/// Answers that quote the translation are longer for a longer one.
+#[test]
+fn usual_answers_grow_with_the_texts() {
+    let (panel, _) = models(Numbers::default());
+    let judge = TinyJudge::by(Grouping::Segment);
+    let of = |times: usize| {
+        let longer = |text: &str| text.repeat(times);
+        let input = segments().into_iter().take(4).map(|segment| Segment {
+            source: longer(&segment.source),
+            hypothesis: longer(&segment.hypothesis),
+            ..segment
+        });
+        plan(&panel, &judge, Calls::exactly(1), &input.collect::<Vec<_>>())
+    };
+    let (short, long) = (of(1), of(10));
+    assert_eq!(long.text_bytes, 10 * short.text_bytes);
+    assert_eq!(short.usual(1, [7, 0]).answer_tokens, 4 * 7);
+    assert_eq!(long.usual(1, [7, 0]).answer_tokens, 4 * 7);
+    let [of_short, of_long] = [short, long].map(|plan| plan.usual(1, [0, 1000]).answer_tokens);
+    assert_eq!((of_short, of_long), (short.text_bytes, 10 * short.text_bytes));
 }
 
 #[test]

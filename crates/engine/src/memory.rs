@@ -149,11 +149,14 @@ impl Need {
         self.weights + self.cache + self.states + self.steps
     }
 
-    /// The longest context that fits into so much memory, at most the model's own; `None` if not even one
-    /// block fits.
-    pub fn context_in(&self, memory: usize) -> Option<usize> {
-        let left = memory.checked_sub(self.weights + self.states + self.steps)?;
-        let blocks = left / (self.cache / self.context.div_ceil(BLOCK).max(1)).max(1);
+    /// The longest context that fits into so much memory on each of some cards, at most the model's own;
+    /// `None` if not even one block fits, or so many cannot share the model.
+    #[must_use]
+    pub fn context_in(&self, memory: usize, n_cards: usize) -> Option<usize> {
+        let at = n_cards.checked_sub(1)?;
+        let (all, cache) = ((*self.on_each.get(at)?)?, (*self.cache_on_each.get(at)?)?);
+        let left = memory.checked_sub(all - cache)?;
+        let blocks = left / (cache / self.context.div_ceil(BLOCK).max(1)).max(1);
         Some((blocks * BLOCK).min(self.context)).filter(|&context| context > 0)
     }
 }
@@ -247,9 +250,10 @@ mod tests {
         let full = Need::new(QWEN_32B, 65_527_752_704, &Options::for_gpu());
         assert_eq!(full.cache, 8 << 30);
         assert!(full.total() < CARD, "{full:?}");
-        assert_eq!(full.context_in(CARD), Some(32_768));
+        assert_eq!(full.context_in(CARD, 1), Some(32_768));
         let too_large = Need::new(QWEN_72B, 145_412_407_296, &Options::for_gpu());
-        assert!(too_large.total() > CARD && too_large.context_in(CARD).is_none());
+        assert!(too_large.total() > CARD && too_large.context_in(CARD, 1).is_none());
+        assert_eq!(too_large.context_in(CARD, 2), Some(32_768));
     }
 
     #[test]
@@ -279,8 +283,8 @@ mod tests {
     fn a_card_too_small_for_the_full_context_has_room_for_a_shorter_one() {
         let need = Need::new(QWEN_32B, 65_527_752_704, &Options::for_gpu());
         let short = need.total() - need.cache + 100 * (need.cache / 2048) + 5;
-        assert_eq!(need.context_in(short), Some(1600));
-        assert_eq!(need.context_in(need.total() - need.cache), None);
+        assert_eq!(need.context_in(short, 1), Some(1600));
+        assert_eq!(need.context_in(need.total() - need.cache, 1), None);
         let asked = Options { context: Some(100), ..Options::for_gpu() };
         assert_eq!(Need::new(QWEN_32B, 0, &asked).cache, 112 * 262_144);
     }

@@ -2,6 +2,7 @@
 //! the model is not on this machine, tokens are estimated from characters.
 
 mod pace;
+mod target;
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -21,10 +22,7 @@ use crate::{
     hub::{self, Card},
     judges::Panel,
     llm::{CancellationToken, Chat, Counter, Error as Refusal, Llm, Reply, ResponseFormat, Sampling, Scored},
-    models::{
-        ModelLoader, Models,
-        gpu_memory::{self, GpuMemory},
-    },
+    models::{ModelLoader, Models, gpu_memory},
     run::{
         self, Plan, RunConfig,
         plan::{Amount, Counting, plan_within},
@@ -33,6 +31,9 @@ use crate::{
     signature::Signature,
     spec::Spec,
 };
+
+use target::Target;
+pub use target::{CONTEXT, ON_A_GPU, shorter};
 
 /// Time limit for counting prompts.
 const COUNTING: Duration = Duration::from_secs(8);
@@ -122,8 +123,9 @@ impl Forecast {
         trial.expected = trial.expected.map(|scaled| plan.expect(scaled));
         let mut estimates = (models.memory)();
         let card = hub::find(&spec.models.model).ok();
+        let target = card.as_ref().and_then(|card| Target::new(card, spec, device_memory, plan.longest_call));
         if device_memory.is_some() {
-            estimates.extend(card.as_ref().and_then(|card| on_a_gpu(card, spec, device_memory)));
+            estimates.extend(target.as_ref().map(Target::memory).unwrap_or_default());
         }
         match trial.seconds_left {
             Some(seconds) if trial.n_kept < trial.groups => {
@@ -134,15 +136,18 @@ impl Forecast {
             None => {}
         }
         let expected = trial.expected.or_else(|| usual(evaluation, &plan));
-        let elsewhere = card
-            .zip(expected)
-            .map(|(card, expected)| pace::estimates(&card, context(&card, spec), work(&plan, expected)));
+        let elsewhere = target.zip(expected).map(|(target, expected)| target.times(work(&plan, expected)));
         estimates.extend(elsewhere.unwrap_or_default());
+        estimates.push(disk(spec, &plan, expected));
         let mut notes = plan.notes();
         notes.extend(evaluation.small_model());
         notes.extend(evaluation.warnings(models));
-        if trial.expected.is_some() {
-            notes.push(format!("expected: {} of {} groups, scaled to all", trial.n_kept, trial.groups));
+        match expected {
+            Some(_) if trial.expected.is_none() => notes.push(USUAL.into()),
+            Some(_) => {
+                notes.push(format!("expected: {} of {} groups, scaled to all", trial.n_kept, trial.groups));
+            }
+            None => {}
         }
         if trial.is_cut && trial.judged > 0 {
             notes.push(format!(
@@ -177,21 +182,40 @@ impl Forecast {
             "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third{hint}"
         ));
         let expected = usual(evaluation, &plan);
-        if expected.is_some() {
-            notes.push(
-                "expected: as many calls as usual, with answers as long as in recorded runs of a small model; those of \
-                 other models and languages can be half or twice as long"
-                    .into(),
-            );
-        }
-        let times = expected
-            .map(|expected| pace::estimates(card, context(card, spec), work(&plan, expected)))
-            .unwrap_or_default();
-        let time = times.is_empty().then(|| ("time".to_owned(), time.to_owned()));
-        let on_a_gpu = on_a_gpu(card, spec, device_memory);
-        let estimates = weights(card).into_iter().chain(on_a_gpu).chain(times).chain(time).collect();
+        notes.extend(expected.map(|_| USUAL.into()));
+        let mut estimates: Vec<_> = weights(card).into_iter().collect();
+        let target = Target::new(card, spec, device_memory, plan.longest_call);
+        estimates.extend(target.as_ref().map(Target::memory).unwrap_or_default());
+        let times = target.zip(expected).map(|(target, expected)| target.times(work(&plan, expected)));
+        estimates.extend(times.unwrap_or_else(|| vec![("time".to_owned(), time.to_owned())]));
+        estimates.push(disk(spec, &plan, expected));
         Ok(Self { plan, trial: Trial::default(), expected, estimates, notes, signature: None })
     }
+}
+
+/// Origin of the usual cost.
+const USUAL: &str = "expected: as many calls as usual, with answers as long as those of Qwen2.5-Coder 1.5B on WMT23 about \
+                     texts of these lengths; those of other models and languages can be half or twice as long";
+
+/// Tokens of the longest prompt and its answer in a run of a specification, from the characters of its
+/// prompts.
+///
+/// # Errors
+/// Bad input, a method that cannot judge it.
+pub fn longest_call(spec: Spec) -> Result<usize> {
+    let evaluation = Evaluation::new(spec)?;
+    let panel = Panel::new(Arc::new(Characters), evaluation.spec.sampling.sampling());
+    Ok(plan_with(&evaluation, &panel, &|_| {})?.longest_call)
+}
+
+/// The size of the finished run folder, as name and value.
+fn disk(spec: &Spec, plan: &Plan, expected: Option<Amount>) -> (String, String) {
+    let of = |amount| files::size(plan.disk(amount, spec.output.calls));
+    let value = match expected {
+        Some(expected) => format!("about {}", of(expected)),
+        None => format!("{} to {}", of(plan.least), of(plan.most)),
+    };
+    ("run folder on disk".to_owned(), value)
 }
 
 /// Usual cost of a run, by recorded runs of its method; `None` where none was recorded.
@@ -262,29 +286,9 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The tokens that a sequence has room for.
-fn context(card: &Card, spec: &Spec) -> usize {
-    spec.resources.context.unwrap_or(card.context)
-}
-
 /// The time of a run for a GPU, where there is none.
 const NOT_HERE: &str = "not known for this device; there, a dry run tries a few groups, and `tribunal-bench fsp` measures \
                         segments a second";
-
-/// Name of the estimate of GPU memory.
-pub const ON_A_GPU: &str = "on a GPU";
-
-/// Memory that the model needs on a GPU, or on each of several, with this context, whether it fits, and the
-/// remaining cache; `None` where the card does not state its sizes.
-fn on_a_gpu(card: &Card, spec: &Spec, device_memory: Option<u64>) -> Option<(String, String)> {
-    let memory = GpuMemory::find(device_memory);
-    let need = gpu_memory::within(card, context(card, spec))?;
-    let n_cards = spec.resources.tensor_parallel.unwrap_or(1);
-    if n_cards > 1 {
-        return Some((format!("on each of {n_cards} GPUs"), memory.verdict_on_each(&need, n_cards)));
-    }
-    Some((ON_A_GPU.to_owned(), format!("{}; {}", gpu_memory::sum(&need), memory.verdict(&need))))
-}
 
 /// The plan of a run with the models of this panel, without one request to them.
 fn plan_with(evaluation: &Evaluation, panel: &Panel, shown: &(dyn Fn(Stage) + Sync)) -> Result<Plan> {

@@ -481,7 +481,7 @@ fn memory(engine: &Engine) -> Vec<(String, String)> {
         let options = Options { context: Some(facts.context), ..Options::for_gpu() };
         let need = Need::new(facts.sizes, facts.weight_bytes + facts.adapter_bytes, &options);
         rows.push(("on a GPU".to_owned(), gpu_memory::sum(&need)));
-        rows.push(("GPU memory".to_owned(), GpuMemory::find(None).verdict(&need)));
+        rows.push(("GPU memory".to_owned(), GpuMemory::find(None).verdict(&need, 1)));
     }
     rows
 }

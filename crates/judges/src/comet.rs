@@ -40,7 +40,7 @@ pub const METHOD: Method = Method {
     citation: "Rei et al. 2020, 2022; Guerreiro et al. 2024",
     papers: &["rei-etal-2020-comet", "rei-etal-2022-comet", "guerreiro-etal-2024-xcomet"],
     stages: &[ESTIMATE],
-    answer_tokens: Some(0),
+    answer_tokens: Some([0, 0]),
     scale: Scale::between(Unit::Metric, [f64::NEG_INFINITY, f64::INFINITY]),
     marks: Some(
         "XCOMET's score counts its marks for 0.22, other metrics' not at all; `confidence` is the mean probability of \

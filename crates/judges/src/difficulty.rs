@@ -38,7 +38,7 @@ pub const METHOD: Method = Method {
     stages: &[RATE],
     // One for all translations of a source.
     calls: Calls::exactly(1),
-    answer_tokens: Some(106),
+    answer_tokens: Some([106, 0]),
     scale: Scale::between(Unit::Difficulty, [-10.0, -1.0]).negated(),
     presets: &[Preset::Paper, Preset::Strict],
     reads: Reads::SourcesOnly,

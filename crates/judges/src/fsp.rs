@@ -85,7 +85,7 @@ pub const METHOD: Method = Method {
     stages: &[FOCUS, OMISSIONS, EXPECT],
     // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),
-    answer_tokens: Some(86),
+    answer_tokens: Some([80, 6]),
     scale: Scale::PENALTY_AND_ASSESSMENT,
     scales: &[(&[("score", &["da", "expected-da"])], Scale::PERCENT)],
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],

@@ -46,7 +46,7 @@ pub const METHOD: Method = Method {
     // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more
     // that weighs all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
-    answer_tokens: Some(7),
+    answer_tokens: Some([7, 0]),
     scale: Scale::PERCENT,
     options: &[ScoreOption::CHOICES[0], ReferenceOption::CHOICES[0]],
     ..Method::with(build)

@@ -94,7 +94,7 @@ pub const METHOD: Method = Method {
     papers: &["gemba-code", "freitag-etal-2024-llms"],
     stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT, THINK],
     calls: Calls { least: 1, typical: 2, most: 12 },
-    answer_tokens: Some(21),
+    answer_tokens: Some([21, 0]),
     scale: Scale::PERCENT,
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),

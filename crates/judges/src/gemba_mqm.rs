@@ -74,7 +74,7 @@ pub const METHOD: Method = Method {
     stages: &[ANNOTATE, EXPECT],
     // As `code`, a cut answer is requested again.
     calls: Calls { least: 1, typical: 1, most: 6 },
-    answer_tokens: Some(49),
+    answer_tokens: Some([35, 14]),
     scale: Scale::PENALTY,
     scales: &[(&[("da", &["on"])], Scale::PERCENT)],
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],

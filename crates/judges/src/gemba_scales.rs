@@ -42,7 +42,7 @@ pub const SQM: Method = Method {
     name: "gemba-sqm",
     summary: "a score of 0 to 100 whose anchors are described",
     stages: &[ASSESS, EXPECT],
-    answer_tokens: Some(2),
+    answer_tokens: Some([2, 0]),
     scale: Scale::PERCENT,
     options: &[ReferenceOption::CHOICES[0], ScoreOption::CHOICES[0]],
     build: build_sqm,
@@ -58,7 +58,7 @@ pub const STARS: Method = Method {
     papers: &["kocmi-federmann-2023-large"],
     stages: &[ASSESS],
     calls: Calls { least: 1, typical: 1, most: 16 },
-    answer_tokens: Some(2),
+    answer_tokens: Some([2, 0]),
     scale: Scale::rating(1.0, 5.0),
     options: ReferenceOption::CHOICES,
     ..Method::with(|settings, options| judge(&STARS, STARS_QUESTION, settings, options))
@@ -68,7 +68,7 @@ pub const STARS: Method = Method {
 pub const CLASSES: Method = Method {
     name: "gemba-classes",
     summary: "one of five classes of quality",
-    answer_tokens: Some(7),
+    answer_tokens: Some([7, 0]),
     scale: Scale { unit: Unit::Classes, ..Scale::rating(0.0, 4.0) },
     build: |settings, options| judge(&CLASSES, CLASSES_QUESTION, settings, options),
     ..STARS

@@ -128,7 +128,7 @@ pub const METHOD: Method = Method {
     calls: calls(Preset::Strict, Stages::Discussion, true, N_SUBTYPES),
     scale: Scale::PENALTY,
     weights: Some("himate"),
-    answer_tokens: Some(23),
+    answer_tokens: Some([23, 0]),
     options: Options::CHOICES,
     ..Method::with(|settings, options| HiMate::new(settings, &Options::read(options)).map(built))
 };

@@ -223,6 +223,15 @@ impl Judge {
         Self { calls: Some(calls), ..self }
     }
 
+    /// The model calls for one unit, over all samples, where its method takes these; one where neither is
+    /// known. Reasoning is a call of its own.
+    #[must_use]
+    pub fn calls_per_unit(&self, of_method: Option<method::Calls>) -> method::Calls {
+        let of_seed = self.calls.or(of_method).unwrap_or(method::Calls::exactly(1));
+        let n = self.samples.n * if self.reasoning.is_some() { 2 } else { 1 };
+        method::Calls { least: of_seed.least * n, typical: of_seed.typical * n, most: of_seed.most * n }
+    }
+
     /// [`Protocol::judge`], at every seed. No model is called about units that are not translations
     /// ([`untranslated`]).
     pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict>> {

@@ -57,7 +57,7 @@ pub const METHOD: Method = Method {
     stages: &[FORWARD, BACKWARD, ALONE],
     // For each direction one, with relative=on two.
     calls: Calls { least: 1, typical: 1, most: 4 },
-    answer_tokens: Some(0),
+    answer_tokens: Some([0, 0]),
     scale: Scale::between(Unit::LogProbability, [f64::NEG_INFINITY, 0.0]),
     scales: &[
         (

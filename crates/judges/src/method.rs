@@ -25,9 +25,11 @@ pub struct Method<'m> {
     /// The roles of its models.
     pub roles: &'m [Role],
     pub calls: Calls,
-    /// Mean tokens of an answer, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where
-    /// nothing is generated, `None` where no run was recorded or that judge found no error.
-    pub answer_tokens: Option<usize>,
+    /// Mean tokens of an answer, and more for each 1,000 bytes of source and translation, by
+    /// Qwen2.5-Coder-1.5B on WMT23 (`scripts/answer_lengths.py`); the first alone is the mean over texts of
+    /// 986 bytes. 0 where nothing is generated, `None` where no run was recorded or that judge found no
+    /// error.
+    pub answer_tokens: Option<[usize; 2]>,
     /// The scale of scores.
     pub scale: Scale,
     /// Other scales, by options; the first whose options are all in force holds.

@@ -62,7 +62,7 @@ pub const METHOD: Method = Method {
     papers: &["thompson-post-2020-automatic", "sindhujan-etal-2025-alope"],
     stages: &[READ],
     calls: Calls::exactly(1),
-    answer_tokens: Some(0),
+    answer_tokens: Some([0, 0]),
     scale: Scale::PREDICTED,
     blind_spots: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \

@@ -45,7 +45,7 @@ pub const METHOD: Method = Method {
     citation: "ours; after CometKiwi (Rei et al. 2022) and ESIM (Chen et al. 2017)",
     papers: &["rei-etal-2022-cometkiwi", "chen-etal-2017-enhanced"],
     stages: &[ESTIMATE],
-    answer_tokens: Some(0),
+    answer_tokens: Some([0, 0]),
     scale: Scale::PREDICTED,
     marks: Some(
         "the score is predicted apart from the marks and is not the sum of their penalties; a mark's `confidence` is the \

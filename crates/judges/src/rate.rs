@@ -104,7 +104,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Core, Role::Evaluator, Role::Search, Role::Comparer],
     // Ten rounds of a call of the core agent and two of another, and the forced end.
     calls: Calls { least: 1, typical: 3, most: 31 },
-    answer_tokens: Some(108),
+    answer_tokens: Some([108, 0]),
     scale: Scale::rating(0.0, 4.0),
     options: Options::CHOICES,
     ..Method::with(|settings, options| Rate::new(settings, &Options::read(options)).map(built))

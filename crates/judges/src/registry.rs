@@ -236,11 +236,10 @@ impl Built {
         }
     }
 
-    /// The model calls for one unit, over all samples. Reasoning is a call of its own.
+    /// [`Judge::calls_per_unit`].
+    #[must_use]
     pub fn calls(&self) -> Calls {
-        let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method().calls);
-        let n = self.judge.samples.n * if self.judge.reasoning.is_some() { 2 } else { 1 };
-        Calls { least: least * n, typical: typical * n, most: most * n }
+        self.judge.calls_per_unit(Some(self.method().calls))
     }
 
     /// Rejects roles that the method does not have.

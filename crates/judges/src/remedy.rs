@@ -40,7 +40,7 @@ pub const METHOD: Method = Method {
                Modeling\"",
     papers: &["tan-monz-2025-remedy"],
     stages: &[SCORE],
-    answer_tokens: Some(0),
+    answer_tokens: Some([0, 0]),
     scale: SIGMOID,
     scales: &[(&[("score", &["raw"])], OUTPUTS)],
     measured: Some(include_str!("remedy/measured.txt").trim_ascii_end()),

@@ -33,7 +33,7 @@ pub const METHOD: Method = Method {
     summary: "the score head of a reward model, after a request for a translation and the translation",
     citation: "ours; for reward models such as Skywork-Reward and Seed-X-RM",
     stages: &[SCORE],
-    answer_tokens: Some(0),
+    answer_tokens: Some([0, 0]),
     scale: OUTPUTS,
     scales: &[(&[("score", &["sigmoid"])], SIGMOID)],
     presets: &[Preset::Strict],

@@ -92,7 +92,7 @@ pub const METHOD: Method = Method {
     papers: &["kim-2025-rubric"],
     stages: &[ANNOTATE],
     calls: Calls::exactly(1),
-    answer_tokens: Some(34),
+    answer_tokens: Some([34, 0]),
     scale: Scale::points(100.0),
     scales: SCALES,
     weights: Some("rubric-mqm"),

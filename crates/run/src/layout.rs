@@ -8,6 +8,7 @@ use crate::{
     interrupt::RunStatus,
     judges::{self, Call, Panel, Unit, Verdict},
     llm::{self, Sampling},
+    progress::GroupShare,
     record::{Record, UnitKey},
     segment::Segment,
     selection::Selection,
@@ -91,6 +92,12 @@ impl<'a> Layout<'a> {
     pub fn estimate(&self, groups: &[usize]) -> usize {
         let of_group = |&group: &usize| groups::estimated_tokens(self.task.segments, &self.groups[group]);
         groups.iter().map(of_group).sum()
+    }
+
+    /// A group's part of the work.
+    #[must_use]
+    pub fn share(&self, group: usize) -> GroupShare {
+        GroupShare { units: self.n_units(&[group]), work: self.estimate(&[group]), answers: 0 }
     }
 
     /// Judges one group.

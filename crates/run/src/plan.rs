@@ -10,6 +10,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
+    calls::CallRetention,
     draw::shuffle,
     error::Error,
     groups::{self, Group},
@@ -20,6 +21,7 @@ use crate::{
     task::RunConfig,
 };
 
+mod disk;
 mod tally;
 
 use tally::{Distinct, ScoredTexts, Tally};
@@ -37,7 +39,7 @@ pub struct Amount {
 }
 
 /// Bounds on the cost of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Segments in the groups, those that are only shown among them.
     pub segments: usize,
@@ -45,6 +47,10 @@ pub struct Plan {
     /// Groups whose questions were counted; where these are not all, amounts are scaled from them to all.
     pub counted: usize,
     pub units: usize,
+    /// Bytes of the sources and translations that are judged.
+    pub text_bytes: usize,
+    /// Bytes of `input.jsonl`, which has the segments that are not judged, too.
+    pub input_bytes: usize,
     /// Exact where all groups were counted: the questions that do not depend on an answer, each answered as
     /// shortly as its form allows.
     pub least: Amount,
@@ -58,6 +64,8 @@ pub struct Plan {
     pub longest_prompt: usize,
     /// The most tokens that the prompt and the answer of one of these calls can take.
     pub longest_call: usize,
+    /// Bytes of a prompt in `calls.jsonl` for each of its tokens.
+    pub prompt_bytes: f64,
     /// Questions of counted groups whose tokens are extrapolated from other questions of the group.
     pub uncounted: usize,
 }
@@ -131,16 +139,22 @@ pub fn plan_within<S: Segments + ?Sized>(
         };
         (least, most)
     };
+    let judged = |group: &&Group| group.judged.iter().map(|&at| group.members[at]).collect::<Vec<_>>();
+    let n_bytes = |idx| segments.outline(idx).n_bytes;
+    let text_bytes = mine.iter().flat_map(judged).map(n_bytes).sum();
     Ok(Plan {
         segments: mine.iter().flat_map(|group| group.members.iter()).collect::<HashSet<_>>().len(),
         groups: mine.len(),
         counted: counted.len(),
         units,
+        text_bytes,
+        input_bytes: (0..segments.n_segments()).map(|idx| disk::SEGMENT + n_bytes(idx)).sum(),
         least,
         most,
         is_fixed,
         longest_prompt: reached.longest_prompt,
         longest_call: reached.longest_call,
+        prompt_bytes: reached.chat_bytes as f64 / reached.amount.prompt_tokens.max(1) as f64,
         uncounted: reached.uncounted,
     })
 }
@@ -232,6 +246,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             let answer = answer.min(question.max_tokens);
             let scored = ScoredTexts::new(self.panel, &question);
             tally.add(prompt.tokens + scored.tokens, answer, question.max_tokens);
+            tally.chat_bytes += disk::bytes(&question.chat);
             let mut distinct = self.distinct.lock();
             distinct.enter(self.panel, question.role, &prompt, &scored);
         }
@@ -291,18 +306,32 @@ impl Plan {
     }
 
     /// Expected cost without a trial: so many calls for a unit, each with the average prompt of the calls
-    /// that are certain and an answer of so many tokens, within the bounds.
+    /// that are certain and an answer of so many tokens, within the bounds. `answer`: tokens of an answer
+    /// about texts of any length, and for each 1,000 bytes of source and translation.
     #[must_use]
-    pub fn usual(&self, calls: usize, answer_tokens: usize) -> Amount {
+    pub fn usual(&self, calls: usize, answer: [usize; 2]) -> Amount {
+        let of_text = answer[1] as f64 / 1000.0 * self.text_bytes as f64 / self.units.max(1) as f64;
+        let answer_tokens = answer[0] as f64 + of_text;
         let Self { least, most, .. } = self;
         let n = (self.units * calls).clamp(least.calls, most.calls.max(least.calls));
         let share = n as f64 / least.calls.max(1) as f64;
         let answers = most.answer_tokens.max(least.answer_tokens);
         Amount {
             calls: n,
-            answer_tokens: (n * answer_tokens).clamp(least.answer_tokens, answers),
+            answer_tokens: scaled(n, answer_tokens).clamp(least.answer_tokens, answers),
             ..least.scaled([share, share])
         }
+    }
+
+    /// Bytes of the finished run folder.
+    #[must_use]
+    pub fn disk(&self, amount: Amount, retention: CallRetention) -> u64 {
+        let Self { units, text_bytes, input_bytes, .. } = *self;
+        let Amount { calls, answer_tokens, .. } = amount;
+        let prompts = self.prompt_bytes * amount.prompt_tokens as f64;
+        let contents =
+            disk::Contents { calls, prompts, answer_tokens, units, texts: text_bytes, input: input_bytes };
+        contents.bytes(retention)
     }
 
     /// Properties of the whole run, as names and values.

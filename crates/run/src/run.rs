@@ -16,7 +16,7 @@ use crate::{
         index::Index,
         resume::{Missing, Resumed, resume},
     },
-    judges::{Judge, Panel},
+    judges::{Judge, Panel, registry},
     layout::Layout,
     lock::Lock,
     outcome::Outcome,
@@ -155,11 +155,13 @@ impl Run<'_> {
     /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Differs`], [`Error::Interrupted`],
     /// [`Error::Input`].
     pub(crate) fn judge_groups(&mut self, groups: Vec<usize>) -> Result<(), Error> {
-        let Self { config, layout, share, resumed, .. } = self;
+        let Self { config, layout, share, resumed, signature, .. } = self;
         let (panel, n_groups) = (layout.task.panel, groups.len());
         let units = layout.n_units(share);
         let done = units - layout.n_units(&groups);
-        let extent = Extent { units, resumed: done, work: layout.estimate(&groups) };
+        let method = registry::of_signature(signature);
+        let answers = layout.task.judge.calls_per_unit(method.map(|method| method.calls)).typical;
+        let extent = Extent { units, resumed: done, work: layout.estimate(&groups), answers };
         let progress = Arc::new(Meter::start(extent, config.progress.clone()));
         *config.writing.lock() = RunStatus { dir: Some(config.out.clone()), done, units, retained: None };
         let semaphore = PrioritySemaphore::new(config.questions);
@@ -167,12 +169,13 @@ impl Run<'_> {
         let output = Output::new(resumed, &config.writing);
         let judge_turns = || {
             while let Some(turn) = queue.take() {
+                progress.begun(turn.rank, layout.share(turn.group));
                 let limited =
                     |llm| Arc::new(Limited::new(llm, &semaphore, &config.stop, &progress, turn.rank)) as _;
                 let judged = layout.judge(turn.group, &panel.wrapped(limited))?;
                 judged.check()?;
                 let confirmed = panel.confirmed();
-                progress.finished(&judged.records, &judged.calls, layout.estimate(&[turn.group]));
+                progress.finished(turn.rank, &judged.records, &judged.calls);
                 output.append(judged, confirmed)?;
             }
             Ok(())

@@ -108,7 +108,7 @@ impl Limited {
         self.stop.check()?;
         let answer = ask(&*self.llm)?;
         drop(permit);
-        self.progress.answered(&usage(&answer)?);
+        self.progress.answered(self.rank, &usage(&answer)?);
         Ok(answer)
     }
 }

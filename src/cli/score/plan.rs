@@ -11,7 +11,7 @@ use crate::{
     console::{table::Table, wrap},
     eval::{
         Evaluation, Invocation, ModelLoader,
-        forecast::{Forecast, ON_A_GPU, Stage},
+        forecast::{CONTEXT, Forecast, ON_A_GPU, Stage},
     },
     run::{Plan, Silent, plan::Amount, trial::Trial},
 };
@@ -78,6 +78,9 @@ fn text(forecast: &Forecast, has_memory: bool, out: &mut dyn Write) -> Result<()
     }
     if !has_memory && forecast.estimates.iter().any(|(name, _)| name == ON_A_GPU) {
         writeln!(out, "hint: `--device-memory SIZE` plans for a GPU with another memory")?;
+    }
+    if forecast.estimates.iter().any(|(name, _)| name == CONTEXT) {
+        writeln!(out, "hint: `--context N` limits the context")?;
     }
     if let Some(signature) = &forecast.signature {
         writeln!(out, "\n{signature}")?;

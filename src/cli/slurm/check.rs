@@ -1,21 +1,22 @@
 //! Checks that the tasks of an array can run: GPU support in this program, models on this machine, GPUs
-//! enough for them. It submits nothing.
+//! enough for them. A dry run lists what it cannot check. It submits nothing.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 
 use crate::{
     cli::score,
     engine::{Device, DeviceError, Need, Options},
     eval::{
-        DeviceRequest, ModelSpec,
+        DeviceRequest, ModelSpec, forecast,
         models::{
             self, adapter,
             gpu_memory::{self, GpuMemory},
             heads,
         },
     },
+    hub,
 };
 
 /// Requirements of the tasks.
@@ -25,38 +26,96 @@ pub struct Needs {
     pub tensor_parallel: usize,
     /// Reason for more than one such GPU where the command does not give the number.
     pub note: Option<String>,
+    /// Checks that a dry run could not make here, in words.
+    pub unchecked: Vec<String>,
+}
+
+impl Needs {
+    /// Notes the failed check of a dry run; of a submission it is an error.
+    fn leave(&mut self, is_dry: bool, of: &str, error: Error) -> Result<()> {
+        if !is_dry {
+            return Err(error);
+        }
+        let reason = error.to_string();
+        self.unchecked.push(format!("{of}: {}", reason.lines().next().unwrap_or_default()));
+        Ok(())
+    }
 }
 
 /// Checks a run's models against the tasks that are to make it.
 ///
 /// # Errors
-/// A program without GPU support for tasks with GPUs, a model that is not here, GPUs that do not hold it.
+/// A program without GPU support for tasks with GPUs, a model that is not here, GPUs that do not hold it; of
+/// a dry run, an unknown model and GPUs of a given memory that do not hold it.
 pub fn needs(args: &score::Args, gpus_per_node: usize) -> Result<Needs> {
-    let resources = &args.spec.resources;
+    let (resources, is_dry, memory) = (&args.spec.resources, args.run.dry_run, args.run.device_memory);
     let on_gpus = gpus_per_node > 0 && resources.device != DeviceRequest::Cpu;
-    if on_gpus || !matches!(resources.device, DeviceRequest::Auto | DeviceRequest::Cpu) {
-        built_for_gpus()?;
-    }
     let mut needs = Needs { tensor_parallel: resources.tensor_parallel.unwrap_or(1), ..Needs::default() };
+    if (on_gpus || !matches!(resources.device, DeviceRequest::Auto | DeviceRequest::Cpu))
+        && let Err(error) = built_for_gpus()
+    {
+        needs.leave(is_dry, "GPU support", error)?;
+    }
+    let room = GpuMemory::elsewhere(memory);
+    if on_gpus && memory.is_none() {
+        needs
+            .unchecked
+            .push(format!("the nodes' GPUs: {} is assumed (`--device-memory SIZE`)", room.in_words()));
+    }
     let models = heads::resolved(args.spec.clone())?.models;
     for name in names(&models) {
-        let weights = located(&name)?;
-        if on_gpus {
-            let options = Options { context: resources.context, ..Options::for_gpu() };
-            let need = Need::of(&weights, &options)?;
-            let room = GpuMemory::find(args.run.device_memory);
-            let n = together(&name, &need, &room, resources.tensor_parallel, gpus_per_node)?;
-            if n > needs.tensor_parallel {
-                needs.tensor_parallel = n;
-                let room = room.in_words();
-                needs.note = Some(format!(
-                    "`{name}` needs {}, and one GPU has {room}: `--tensor-parallel {n}`",
-                    gpu_memory::sum(&need)
-                ));
+        let options = Options { context: resources.context, ..Options::for_gpu() };
+        let need = match located(&name) {
+            Ok(weights) if on_gpus => Some(Need::of(&weights, &options)?),
+            Ok(_) => None,
+            Err(error) => {
+                let card = hub::find(&name).ok();
+                let is_known = card.is_some() || PathBuf::from(&name).components().count() > 1;
+                needs.leave(is_dry && is_known, "weights", error)?;
+                let of_card = |card| gpu_memory::within(&card, resources.context.unwrap_or(card.context));
+                let need = card.and_then(of_card);
+                if on_gpus && need.is_none() {
+                    needs.unchecked.push(format!("GPU memory: the sizes of `{name}` are not known here"));
+                }
+                need.filter(|_| on_gpus)
             }
+        };
+        let Some(need) = need else { continue };
+        let n = match together(&name, &need, &room, resources.tensor_parallel, gpus_per_node) {
+            Ok(n) => n,
+            Err(error) => {
+                needs.leave(is_dry && memory.is_none(), "GPU memory", error)?;
+                resources.tensor_parallel.unwrap_or(gpus_per_node)
+            }
+        };
+        if n > needs.tensor_parallel {
+            needs.tensor_parallel = n;
+            let (sum, one) = (gpu_memory::sum(&need), room.in_words());
+            let shorter = shorter(args, &need, &room, n)
+                .or_else(|error| needs.leave(true, "the longest prompt", error).map(|()| String::new()))?;
+            let note =
+                format!("`{name}` needs {sum}, and one GPU has {one}: `--tensor-parallel {n}`{shorter}");
+            needs.note = Some(note);
         }
     }
     Ok(needs)
+}
+
+/// The context with which fewer GPUs hold a model, on a line of its own; empty where there is none. Prompts
+/// are counted only where a shorter context would do.
+fn shorter(args: &score::Args, need: &Need, room: &GpuMemory, n: usize) -> Result<String> {
+    if (1..n).all(|each| need.context_in(room.bytes(), each).is_none()) {
+        return Ok(String::new());
+    }
+    let longest = forecast::longest_call(args.spec.clone())?;
+    let shorter = (1..n).find_map(|each| forecast::shorter(need, room, each, longest));
+    Ok(shorter.map_or_else(String::new, |shorter| format!("\n`--context N`: {shorter}")))
+}
+
+/// The models of a specification, each once.
+fn names(models: &ModelSpec) -> BTreeSet<String> {
+    let of_roles = models.roles.iter().map(|(_, model)| adapter::split(model).0);
+    of_roles.chain([models.model.as_str()]).map(str::to_owned).collect()
 }
 
 /// Refuses a build without GPU support. Where the command is given, there need be no GPU.
@@ -68,12 +127,6 @@ fn built_for_gpus() -> Result<()> {
         ),
         _ => Ok(()),
     }
-}
-
-/// The models of a specification, each once.
-fn names(models: &ModelSpec) -> BTreeSet<String> {
-    let of_roles = models.roles.iter().map(|(_, model)| adapter::split(model).0);
-    of_roles.chain([models.model.as_str()]).map(str::to_owned).collect()
 }
 
 /// A model's weights on this machine.
@@ -90,16 +143,15 @@ fn together(
     requested: Option<usize>,
     gpus_per_node: usize,
 ) -> Result<usize> {
-    let holds =
-        |n: &usize| need.on_each.get(n - 1).is_some_and(|bytes| bytes.is_some_and(|b| b <= room.bytes()));
-    let fewest = (1..=gpus_per_node).filter(|n| gpus_per_node.is_multiple_of(*n)).find(|n| holds(n));
+    let fewest = (1..=gpus_per_node).find(|&n| gpus_per_node.is_multiple_of(n) && room.fits(need, n));
     let n = requested.unwrap_or_else(|| fewest.unwrap_or(gpus_per_node));
-    if holds(&n) {
+    if room.fits(need, n) {
         return Ok(n);
     }
-    let instead = match fewest {
-        Some(n) => format!("`--tensor-parallel {n}`"),
-        None => "more `--gpus-per-node`, or a shorter `--context N`".to_owned(),
+    let instead = match (fewest, need.context_in(room.bytes(), n)) {
+        (Some(n), _) => format!("`--tensor-parallel {n}`"),
+        (None, Some(context)) => format!("more `--gpus-per-node`, or `--context {context}`"),
+        (None, None) => "more `--gpus-per-node`".to_owned(),
     };
     bail!(
         "`{name}` needs {}, which {n} GPU{} with {} do not hold\nhint: {instead}; `--device-memory SIZE` where the nodes' \

@@ -36,6 +36,7 @@ const MOST_FROM_ABOVE: &[(&str, usize)] = &[
 const FROM_ABOVE: &[&str] = &[
     "model/families",
     "eval/forecast/pace",
+    "eval/forecast/target",
     "eval/models/gpu_check",
     "eval/models/heads",
     "eval/recorded/check",

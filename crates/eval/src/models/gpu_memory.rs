@@ -27,11 +27,19 @@ impl GpuMemory {
     #[must_use]
     pub fn find(bytes: Option<u64>) -> Self {
         let free = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
-        let bytes = bytes.map(|bytes| Self {
-            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            of: "of the GPU that is planned for".into(),
-        });
-        bytes.or_else(free).unwrap_or_else(|| Self { bytes: EIGHTY, of: "of an 80 GB card".into() })
+        bytes.is_none().then(free).flatten().unwrap_or_else(|| Self::elsewhere(bytes))
+    }
+
+    /// So much memory of another machine's GPUs, or an 80 GB card's.
+    #[must_use]
+    pub fn elsewhere(bytes: Option<u64>) -> Self {
+        bytes.map_or_else(
+            || Self { bytes: EIGHTY, of: "of an 80 GB card".into() },
+            |bytes| Self {
+                bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+                of: "of the GPU that is planned for".into(),
+            },
+        )
     }
 
     /// Its size.
@@ -40,10 +48,10 @@ impl GpuMemory {
         self.bytes
     }
 
-    /// Returns true if it holds the model.
+    /// Returns true if it holds the model, on each of so many GPUs that share it.
     #[must_use]
-    pub fn fits(&self, need: &Need) -> bool {
-        need.total() <= self.bytes
+    pub fn fits(&self, need: &Need, n_cards: usize) -> bool {
+        need.context_in(self.bytes, n_cards) == Some(need.context)
     }
 
     /// `79.00 GiB of an 80 GB card`.
@@ -52,39 +60,31 @@ impl GpuMemory {
         format!("{} {}", size(self.bytes as u64), self.of)
     }
 
-    /// Describes whether a model fits on each of so many GPUs that hold it together, and the tokens of their
-    /// cache.
+    /// Describes whether a model fits on each of so many GPUs that hold it together; if not, the context that
+    /// would, or the number of GPUs.
     #[must_use]
-    pub fn verdict_on_each(&self, need: &Need, n_cards: usize) -> String {
+    pub fn verdict(&self, need: &Need, n_cards: usize) -> String {
         let Some(bytes) = need.on_each.get(n_cards - 1).copied().flatten() else {
             return format!("the model's heads cannot be shared by {n_cards} GPUs");
         };
-        let (room, needed) = (self.in_words(), size(bytes as u64));
-        match self.bytes.checked_sub(bytes) {
-            None => format!("{needed}: does not fit into {room}"),
-            Some(left) => {
+        let room = self.in_words();
+        match (self.bytes.checked_sub(bytes), need.context_in(self.bytes, n_cards)) {
+            (Some(_), _) if n_cards == 1 => format!("fits into {room}"),
+            (Some(left), _) => {
                 let of_context = need.cache_on_each[n_cards - 1].unwrap_or(need.cache).max(1);
                 let tokens = (left as f64 / of_context as f64 + 1.0) * need.context as f64;
-                format!("{needed}: fits into {room}, with a cache of {tokens:.0} tokens over all of them")
+                format!("fits into {room}, with a cache of {tokens:.0} tokens over all of them")
+            }
+            (None, Some(context)) => {
+                format!("fits into {room} with a context of {context} tokens, not with {}", need.context)
+            }
+            (None, None) => {
+                let together = (1..=need.on_each.len()).find(|&n| self.fits(need, n));
+                let together = together.map(|n| format!("; {n} such GPUs hold it together"));
+                let too_much = size((bytes - self.bytes) as u64);
+                format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
             }
         }
-    }
-
-    /// Describes whether it fits; if not, the context that would.
-    #[must_use]
-    pub fn verdict(&self, need: &Need) -> String {
-        let room = self.in_words();
-        if self.fits(need) {
-            return format!("fits into {room}");
-        }
-        if let Some(context) = need.context_in(self.bytes) {
-            return format!("fits into {room} with a context of {context} tokens, not with {}", need.context);
-        }
-        let holds = |bytes: &Option<usize>| bytes.is_some_and(|bytes| bytes <= self.bytes);
-        let together = need.on_each.iter().position(holds).map(|i| i + 1);
-        let together = together.map(|n| format!("; {n} such GPUs hold it together"));
-        let too_much = size((need.total() - self.bytes) as u64);
-        format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
     fn verdict(name: &str, gib: f64) -> String {
         let need = of_card(&hub::find(name).unwrap()).unwrap();
         let room = GpuMemory { bytes: (gib * f64::from(1 << 30)) as usize, of: "of a test".into() };
-        room.verdict(&need)
+        room.verdict(&need, 1)
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
         let asked = within(&hub::find("qwen2.5-32b-instruct").unwrap(), 8192).unwrap();
         let room = GpuMemory { bytes: 65 << 30, of: "of a test".into() };
-        assert_eq!(room.verdict(&asked), "fits into 65.00 GiB of a test");
+        assert_eq!(room.verdict(&asked, 1), "fits into 65.00 GiB of a test");
         let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \
                    together";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);

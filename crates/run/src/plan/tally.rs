@@ -79,6 +79,8 @@ pub struct Tally {
     pub largest_budget: usize,
     pub longest_prompt: usize,
     pub longest_call: usize,
+    /// Bytes of the prompts as JSON.
+    pub chat_bytes: usize,
     /// Calls that were not counted, but taken for as long as the others.
     pub uncounted: usize,
 }
@@ -100,7 +102,9 @@ impl Tally {
     /// Calls and tokens so many times; the longest stay as they are.
     pub fn scaled(self, times: [f64; 2]) -> Self {
         let amount = self.amount.scaled(times);
-        Self { amount, budgets: super::scaled(self.budgets, times[0]), ..self }
+        let [budgets, chat_bytes] =
+            [(self.budgets, times[0]), (self.chat_bytes, times[1])].map(|(n, times)| super::scaled(n, times));
+        Self { amount, budgets, chat_bytes, ..self }
     }
 
     /// So many calls, of which those that were counted are a part.
@@ -124,6 +128,7 @@ impl<'a> Sum<&'a Tally> for Tally {
             largest_budget: a.largest_budget.max(b.largest_budget),
             longest_prompt: a.longest_prompt.max(b.longest_prompt),
             longest_call: a.longest_call.max(b.longest_call),
+            chat_bytes: a.chat_bytes + b.chat_bytes,
             uncounted: a.uncounted + b.uncounted,
         })
     }
