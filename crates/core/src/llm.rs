@@ -149,7 +149,9 @@ fn hidden() -> Error {
 }
 
 /// The role of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageRole {
     System,
@@ -158,7 +160,7 @@ pub enum MessageRole {
 }
 
 /// One message of a chat. Its content is data: control tokens inside it never act as such.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Message {
     pub role: MessageRole,
     pub content: String,
@@ -182,7 +184,7 @@ impl Default for Prompt {
 }
 
 /// A chat to continue as the assistant, with the part of the answer that is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "written::Chat", into = "written::Chat")]
 pub struct Chat {
     pub prompt: Prompt,
@@ -307,7 +309,7 @@ impl ResponseFormat {
 }
 
 /// Sampling parameters. The default is greedy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sampling {
     /// 0 is greedy.
     pub temperature: f32,
@@ -368,7 +370,7 @@ pub enum TokenSource {
 }
 
 /// Reason for the end of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Finish {
     /// The model ended its turn, or a stop string appeared.
@@ -383,7 +385,7 @@ pub enum Finish {
 }
 
 /// The tokens of one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Usage {
     /// Prompt tokens that were computed, and those of given continuations.
     pub computed: usize,
@@ -451,7 +453,7 @@ impl Scored {
 }
 
 /// Error of a question without an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {
     #[error(
