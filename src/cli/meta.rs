@@ -7,7 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use super::{output::Printed, raters};
+use super::{
+    output::{Format, Printed},
+    raters,
+};
 
 use crate::console::args::pair_name;
 use crate::meta::coverage::CoveragePolicy;
@@ -22,7 +25,7 @@ use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
 use crate::report::statistics::{
-    main_table,
+    long,
     notes::{NoteContext, trained_on_warnings},
 };
 
@@ -115,6 +118,14 @@ pub struct Args {
 /// # Errors
 /// Arguments or files that do not fit together.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let is_beside = |part: &&String| *part != "significance";
+    let beside =
+        args.extra.also.iter().find(is_beside).map(String::as_str).or(args.by.as_ref().map(|_| "slices"));
+    if let Some(part) = beside.filter(|_| matches!(args.printed.format(), Format::Tsv | Format::Csv)) {
+        bail!(
+            "`{part}` has tables of its own, and one file of rows holds one table\nhint: `--format json` has all of them"
+        );
+    }
     let set = task_set(args)?;
     let selection = selection(args, &set)?;
     let eval_sets = load(args, &selection)?;
@@ -123,10 +134,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let extras = extra::compute(args, &set, &eval_sets, &result, context.significance)?;
     if args.printed.is_json() {
         text::print_json(args, &context, &eval_sets, (&result, &extras), out)?;
-    } else if args.printed.rows(&main_table(&result), out)? {
-        // A table of numbers alone has no room for what stands below one.
+    } else if args.printed.is_table() {
+        // A table alone has no room for what stands below one.
         for warning in trained_on_warnings(&context, &eval_sets) {
             say!("warning: {warning}");
+        }
+        if args.printed.format() == Format::Latex {
+            text::print_latex(&context, &eval_sets, (&result, &extras.0), out)?;
+        } else {
+            args.printed.table(&long::table(&result), out)?;
         }
     } else {
         text::print_tables(args, &context, &eval_sets, (&result, &extras), out)?;

@@ -1,5 +1,5 @@
 //! `--format`, the same for every command that prints a table: text for people, JSON, TSV or CSV for
-//! programs.
+//! programs, LaTeX for papers.
 
 use std::{
     io::Write,
@@ -24,12 +24,14 @@ pub enum Format {
     Tsv,
     /// Rows of fields separated by commas, below a header
     Csv,
+    /// A table for LaTeX with the package booktabs
+    Latex,
 }
 
 /// `--format` of a command that prints a table.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Printed {
-    /// How results are printed: text, json, tsv or csv
+    /// How results are printed: text, json, tsv, csv or latex
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
     /// The same as `--format json`
@@ -100,10 +102,10 @@ impl Printed {
         self.format() == Format::Json
     }
 
-    /// Returns true if the output is rows of fields, which have no room for sentences.
+    /// Returns true if the output is a table alone, without room for sentences.
     #[must_use]
-    pub fn is_rows(self) -> bool {
-        matches!(self.format(), Format::Tsv | Format::Csv)
+    pub fn is_table(self) -> bool {
+        matches!(self.format(), Format::Tsv | Format::Csv | Format::Latex)
     }
 
     /// Prints a result: as JSON, as the rows of a table, or as text.
@@ -120,23 +122,29 @@ impl Printed {
         match self.format() {
             Format::Text => text(out),
             Format::Json => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json())?)?),
-            Format::Tsv | Format::Csv => self.rows(&table(), out).map(drop),
+            Format::Tsv | Format::Csv | Format::Latex => self.table(&table(), out).map(drop),
         }
     }
 
-    /// Prints a command's main table where rows of fields are wanted; returns true if it did.
+    /// Prints a command's main table where a table alone is wanted; returns true if it did. Missing values are
+    /// empty fields.
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn rows(self, table: &Table, out: &mut dyn Write) -> Result<bool> {
+    pub fn table(self, table: &Table, out: &mut dyn Write) -> Result<bool> {
         let separator = match self.format() {
             Format::Text | Format::Json => return Ok(false),
+            Format::Latex => {
+                out.write_all(table.latex(&[]).as_bytes())?;
+                return Ok(true);
+            }
             Format::Tsv => b'\t',
             Format::Csv => b',',
         };
         let mut writer = csv::WriterBuilder::new().delimiter(separator).flexible(true).from_writer(out);
         for row in table.flat() {
-            writer.write_record(quoted(row))?;
+            let row = row.into_iter().map(|cell| if cell == "-" { String::new() } else { cell });
+            writer.write_record(quoted(row.collect()))?;
         }
         writer.flush()?;
         Ok(true)

@@ -147,7 +147,7 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
             found.n_classes.to_string(),
         ]);
     }
-    if args.printed.rows(&table, out)? {
+    if args.printed.table(&table, out)? {
         return Ok(());
     }
     writeln!(out, "{table}")?;

@@ -147,7 +147,7 @@ pub fn warn(outcome: &Outcome) {
 /// When `out` cannot be written.
 pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn Write) -> Result<()> {
     let summary = &outcome.summary;
-    if printed.is_rows() {
+    if printed.is_table() {
         summary.cautions.iter().for_each(|caution| say!("caution: {caution}"));
     }
     // Lists of all verdicts are made in memory; where there are millions, `--only-system` leaves them out.
@@ -171,6 +171,7 @@ pub fn print(outcome: &Outcome, printed: Printed, detail: Detail, out: &mut dyn 
             out.write_all(&report::export::csv(summary, &records()?, detail)?)?;
             String::new()
         }
+        Format::Latex => report::latex(summary),
     };
     out.write_all(text.as_bytes())?;
     out.flush().context("cannot write the results to standard output")
@@ -200,10 +201,9 @@ fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
 }
 
 /// Colours only for a terminal without `NO_COLOR`; lines as wide as the terminal, within reason.
-fn style() -> TextStyle {
+pub fn style() -> TextStyle {
     let off = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let terminal = std::io::stdout().is_terminal();
-    let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    let width = if terminal { columns.unwrap_or(100).clamp(50, 140) } else { 100 };
+    let width = wrap::stdout_columns().unwrap_or(100).clamp(50, 140);
     TextStyle { width, colour: terminal && !wrap::is_dumb() && !off("NO_COLOR") }
 }

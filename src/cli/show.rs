@@ -4,8 +4,14 @@
 use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
+use serde_json::json;
 
-use super::{command::without, output::Printed, score, slurm::quoted};
+use super::{
+    command::without,
+    output::{Format, Printed},
+    score,
+    slurm::quoted,
+};
 use crate::{
     report::{self, Detail, transcript},
     run::{
@@ -27,7 +33,8 @@ pub struct Args {
     /// the whole run
     #[arg(value_name = "SEGMENT")]
     pub segment: Option<String>,
-    /// Whose translation it is; needed if the run has several systems
+    /// Whose translation it is, with the conversation behind its verdict; default: those of all systems side
+    /// by side
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
     /// The segment's document; needed if each document numbers its own segments
@@ -51,12 +58,36 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let run = RunFile::read(&args.dir)?;
     let Some(segment) = &args.segment else { return whole(args, &run, out) };
-    let record = select(args, &run, segment)?;
-    let calls = calls::of_unit(&args.dir, &record.key())?;
+    let records = select(args, &run, segment)?;
+    let conversation = |record: &Record| calls::of_unit(&args.dir, &record.key());
+    match args.printed.format() {
+        Format::Text => {}
+        Format::Json => {
+            let units =
+                records.iter().map(|record| Ok(json!({"verdict": record, "calls": conversation(record)?})));
+            let units = units.collect::<Result<Vec<_>>>()?;
+            writeln!(
+                out,
+                "{}",
+                serde_json::to_string_pretty(&json!({"cautions": run.all_cautions(), "units": units}))?
+            )?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Format::Tsv | Format::Csv | Format::Latex => {
+            bail!(
+                "one segment is shown as text or JSON\nhint: without its number, the format has all verdicts of the run"
+            )
+        }
+    }
     for caution in run.all_cautions() {
         writeln!(out, "caution: {caution}")?;
     }
-    out.write_all(transcript::text(&record, &calls).as_bytes())?;
+    if let [record] = &records[..] {
+        out.write_all(transcript::text(record, &conversation(record)?).as_bytes())?;
+    } else {
+        out.write_all(report::of_source(&records, score::style()).as_bytes())?;
+        say!("hint: `--system NAME` shows the conversation behind a verdict");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -138,8 +169,8 @@ fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
     Ok(summing.finish(&run.signature, &run.cautions, sums.cost.clone()))
 }
 
-/// The one unit that is meant.
-fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Record> {
+/// The verdicts on the source that is meant, one of each system.
+fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Vec<Record>> {
     let fits = |key: &UnitKey| is_meant(args, segment, key);
     let mut found: Vec<Record> = Vec::new();
     let mut segs: BTreeSet<usize> = BTreeSet::new();
@@ -159,13 +190,8 @@ fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Record> {
         let of = format!("`{}` has no verdict on `{segment}`{} yet", args.dir.display(), wanted(args));
         bail!("{of}\n{}", unfinished(run, left));
     }
-    let distinct = |of: fn(&Record) -> &str| {
-        let mut names: Vec<&str> = found.iter().map(of).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.join("`, `")
-    };
-    match found.len() {
+    let docs: BTreeSet<&str> = found.iter().map(|record| record.doc.as_str()).collect();
+    match docs.len() {
         0 => {
             let hint = match (segs.first(), segs.last()) {
                 _ if args.system.as_ref().is_some_and(|system| !systems.contains(system)) => {
@@ -181,17 +207,10 @@ fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Record> {
             };
             bail!("`{}` has no verdict on `{}`{}\nhint: {hint}", args.dir.display(), segment, wanted(args))
         }
-        1 => Ok(found.remove(0)),
-        n => {
-            let several = |option: &str, names: String| {
-                names.contains("`, `").then(|| format!("`{option}` (`{names}`)"))
-            };
-            let ways = [
-                several("--system", distinct(|record| &record.system)),
-                several("--doc", distinct(|record| &record.doc)),
-            ];
-            let ways = ways.into_iter().flatten().collect::<Vec<_>>().join(" and ");
-            bail!("{n} verdicts match `{segment}`\nhint: choose one with {ways}")
+        1 => Ok(found),
+        _ => {
+            let docs = docs.into_iter().collect::<Vec<_>>().join("`, `");
+            bail!("{} verdicts match `{segment}`\nhint: choose one with `--doc` (`{docs}`)", found.len())
         }
     }
 }

@@ -87,6 +87,7 @@ fn which_unit_is_meant() {
         show(dir.path(), &["1"]),
         show(dir.path(), &["1", "--system", "a"]),
         show(dir.path(), &["1", "--system", "c"]),
+        show(dir.path(), &["1", "--doc", "news"]),
         show(&dir.path().join("none"), &["1"]),
         head,
     ];
@@ -95,6 +96,12 @@ fn which_unit_is_meant() {
     assert!(file.starts_with("error: `DIR` is a file\nhint: give the run folder, `"), "{file}");
     let one = show(dir.path(), &["id:0", "--system", "a", "--doc", "chat"]);
     assert!(one.starts_with("a, document chat, segment 1 (id 0), en-de\n"), "{one}");
+    let json = show(dir.path(), &["1", "--doc", "news", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let units = json["units"].as_array().unwrap();
+    assert_eq!(units.iter().map(|unit| &unit["verdict"]["system"]).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(units.iter().all(|unit| unit["calls"].as_array().is_some_and(|calls| calls.len() > 2)), "{json}");
+    assert!(show(dir.path(), &["1", "--doc", "news", "--format", "csv"]).contains("as text or JSON"));
     assert_eq!(one.matches("\n=== ").count(), 8, "the calls of this segment only: {one}");
     assert_eq!(missing.matches("I cannot say.").count(), 4, "the reason and the three tries: {missing}");
     assert_eq!(missing.matches("asked again").count(), 2, "{missing}");

@@ -50,6 +50,7 @@ mod run_growth;
 mod run_killed;
 mod run_plan;
 mod run_selection;
+mod schemas;
 mod score_heads;
 mod segment_read;
 mod selftest;

@@ -9,16 +9,15 @@ use unicode_width::UnicodeWidthStr;
 /// Narrower terminals break lines themselves: wrapped ones would be harder to read there.
 const NARROWEST: usize = 40;
 
-/// Columns of the terminal on standard output; `None` without a terminal, and on one that is too narrow to
-/// wrap for.
+/// Columns of standard output: those of `COLUMNS`, or of the terminal; `None` without either, and where they
+/// are too few to wrap for.
 #[must_use]
 pub fn stdout_columns() -> Option<usize> {
     let out = std::io::stdout();
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
-/// Columns of the terminal on standard error; `None` without a terminal, and on one that is too narrow to
-/// wrap for.
+/// Columns of standard error, as [`stdout_columns`].
 #[must_use]
 pub fn stderr_columns() -> Option<usize> {
     let out = std::io::stderr();
@@ -38,7 +37,8 @@ pub fn is_dumb() -> bool {
 }
 
 fn columns(is_terminal: bool, size: Option<(terminal_size::Width, terminal_size::Height)>) -> Option<usize> {
-    let columns = size.filter(|_| is_terminal).map(|(columns, _)| usize::from(columns.0));
+    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let columns = named.or_else(|| size.filter(|_| is_terminal).map(|(columns, _)| usize::from(columns.0)));
     columns.filter(|columns| *columns >= NARROWEST)
 }
 

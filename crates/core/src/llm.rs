@@ -154,7 +154,9 @@ fn hidden() -> Error {
 }
 
 /// The role of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageRole {
     System,
@@ -163,7 +165,7 @@ pub enum MessageRole {
 }
 
 /// One message of a chat. Its content is data: control tokens inside it never act as such.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Message {
     pub role: MessageRole,
     pub content: String,
@@ -187,7 +189,7 @@ impl Default for Prompt {
 }
 
 /// A chat to continue as the assistant, with the part of the answer that is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "written::Chat", into = "written::Chat")]
 pub struct Chat {
     pub prompt: Prompt,
@@ -310,7 +312,7 @@ impl ResponseFormat {
 }
 
 /// Sampling parameters. The default is greedy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sampling {
     /// 0 is greedy.
     pub temperature: f32,
@@ -371,7 +373,7 @@ pub enum TokenSource {
 }
 
 /// Reason for the end of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Finish {
     /// The model ended its turn, or a stop string appeared.
@@ -386,7 +388,7 @@ pub enum Finish {
 }
 
 /// The tokens of one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Usage {
     /// Prompt tokens that were computed, and those of given continuations.
     pub computed: usize,
@@ -455,7 +457,7 @@ impl Scored {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of a question without an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {
     #[error(

@@ -38,7 +38,7 @@ const NOT_OF_SCALE: [&str; 22] = [
 pub const SHORT: usize = 80;
 
 /// Ordered fields. Two runs whose signatures are equal give the same verdicts on the same input.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "Map<String, Value>", try_from = "Map<String, Value>")]
 pub struct Signature {
     fields: Vec<(String, String)>,

@@ -1,16 +1,55 @@
-//! Plain text tables for the terminal: aligned columns, a rule under the head, no colour. Nothing in it
-//! depends on the contents.
+//! Tables: aligned columns under a rule for the terminal, rows of fields for programs, LaTeX for papers.
+//! Nothing in it depends on the contents.
 
-use std::fmt;
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
 
 use unicode_width::UnicodeWidthStr;
+
+/// A cell: its text, and what distinguishes it from the others of its column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    pub text: String,
+    /// The rank that a test gave: in parentheses behind the text, in LaTeX a superscript.
+    pub rank: Option<usize>,
+    /// A note behind the text and the rank, which LaTeX leaves out.
+    pub note: String,
+    /// The best of its column: bold in LaTeX.
+    pub is_best: bool,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+}
+
+impl Cell {
+    fn shown(&self) -> Cow<'_, str> {
+        match self.rank {
+            None if self.note.is_empty() => Cow::Borrowed(&self.text),
+            None => Cow::Owned(self.text.clone() + &self.note),
+            Some(rank) => Cow::Owned(format!("{} ({rank}){}", self.text, self.note)),
+        }
+    }
+
+    fn latex(&self) -> String {
+        let mut text = if self.text == "-" { "--".to_owned() } else { escaped(&self.text) };
+        if self.is_best {
+            text = format!("\\textbf{{{text}}}");
+        }
+        self.rank.map_or_else(|| text.clone(), |rank| format!("{text}$^{{{rank}}}$"))
+    }
+}
 
 /// Rows of cells; the first column is flush left, all others flush right.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// Header lines above the columns; in all but the last, equal neighbours are merged.
     heads: Vec<Vec<String>>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
     /// All columns are flush left: their cells are words.
     of_words: bool,
 }
@@ -26,7 +65,7 @@ impl Table {
     }
 
     /// A table with a header and rows.
-    pub fn from_rows<const N: usize, T: Into<String>, R: IntoIterator<Item = T>>(
+    pub fn from_rows<const N: usize, T: Into<Cell>, R: IntoIterator<Item = T>>(
         head: [&str; N],
         rows: impl IntoIterator<Item = R>,
     ) -> Self {
@@ -40,7 +79,7 @@ impl Table {
         self.heads.push(cells.into_iter().map(Into::into).collect());
     }
 
-    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+    pub fn row<T: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
@@ -59,7 +98,41 @@ impl Table {
             parts.filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ")
         };
         let head: Vec<String> = (0..columns).map(name).collect();
-        std::iter::once(head).filter(|head| !head.is_empty()).chain(self.rows.clone())
+        let rows = self.rows.iter().map(|cells| cells.iter().map(|cell| cell.shown().into_owned()).collect());
+        std::iter::once(head).filter(|head| !head.is_empty()).chain(rows)
+    }
+
+    /// A `tabular` for LaTeX with the package `booktabs`, below `notes` as comments.
+    #[must_use]
+    pub fn latex(&self, notes: &[String]) -> String {
+        let columns =
+            self.heads.iter().map(Vec::len).chain(self.rows.iter().map(Vec::len)).max().unwrap_or(0);
+        let aligned = if self.of_words { "l" } else { "r" }.repeat(columns.saturating_sub(1));
+        let mut out = String::from("% \\usepackage{booktabs}\n");
+        for line in notes.iter().flat_map(|note| note.lines()).filter(|line| !line.is_empty()) {
+            let _ = writeln!(out, "% {line}");
+        }
+        let _ = writeln!(out, "\\begin{{tabular}}{{l{aligned}}}\n\\toprule");
+        let last = self.heads.len().saturating_sub(1);
+        for (line, cells) in self.heads.iter().enumerate() {
+            let spans = if line < last { spans(cells) } else { cells.iter().map(|c| (&c[..], 1)).collect() };
+            let (mut rules, mut column) = (String::new(), 1);
+            let parts = spans.iter().map(|(cell, span)| {
+                let (first, text) = (column, escaped(cell));
+                column += span;
+                if *span == 1 || cell.is_empty() {
+                    return text + &" &".repeat(span - 1);
+                }
+                let _ = write!(rules, "\\cmidrule(lr){{{first}-{}}}", column - 1);
+                format!("\\multicolumn{{{span}}}{{c}}{{{text}}}")
+            });
+            let _ = writeln!(out, "{} \\\\{rules}", parts.collect::<Vec<_>>().join(" & "));
+        }
+        out += if self.heads.is_empty() { "" } else { "\\midrule\n" };
+        for cells in &self.rows {
+            let _ = writeln!(out, "{} \\\\", cells.iter().map(Cell::latex).collect::<Vec<_>>().join(" & "));
+        }
+        out + "\\bottomrule\n\\end{tabular}\n"
     }
 
     /// The table in parts below each other, each with the first column and, where its cells allow, at most
@@ -93,15 +166,17 @@ impl Table {
     }
 
     fn columns(&self, columns: &[usize]) -> Self {
-        let pick = |cells: &Vec<String>| {
-            columns.iter().filter_map(|column| cells.get(*column)).cloned().collect::<Vec<_>>()
-        };
-        let (heads, rows) = (self.heads.iter().map(pick).collect(), self.rows.iter().map(pick).collect());
-        Self { heads, rows, ..*self }
+        fn pick<T: Clone>(columns: &[usize], lines: &[Vec<T>]) -> Vec<Vec<T>> {
+            let cells =
+                |line: &Vec<T>| columns.iter().filter_map(|column| line.get(*column)).cloned().collect();
+            lines.iter().map(cells).collect()
+        }
+        Self { heads: pick(columns, &self.heads), rows: pick(columns, &self.rows), ..*self }
     }
 
     fn widths(&self) -> Vec<usize> {
-        let columns = self.heads.iter().chain(&self.rows).map(Vec::len).max().unwrap_or(0);
+        let columns =
+            self.heads.iter().map(Vec::len).chain(self.rows.iter().map(Vec::len)).max().unwrap_or(0);
         let last_head = self.heads.len().saturating_sub(1);
         (0..columns)
             .map(|column| {
@@ -110,7 +185,8 @@ impl Table {
                     (line == last_head).then(|| cells.get(column)).flatten()
                 });
                 let rows = self.rows.iter().filter_map(|cells| cells.get(column));
-                heads.chain(rows).map(|cell| cell.width()).max().unwrap_or(0)
+                let rows = rows.map(|cell| cell.shown().width());
+                heads.map(|cell| cell.width()).chain(rows).max().unwrap_or(0)
             })
             .collect()
     }
@@ -125,14 +201,31 @@ impl fmt::Display for Table {
             if line < last {
                 group_line(f, cells, &widths)?;
             } else {
-                line_of(f, cells, &widths, self.of_words)?;
+                line_of(f, cells.iter().map(|cell| cell[..].into()), &widths, self.of_words)?;
             }
         }
         if !self.heads.is_empty() {
             writeln!(f, "{}", "─".repeat(widths.iter().map(|w| w + 2).sum::<usize>().saturating_sub(2)))?;
         }
-        self.rows.iter().try_for_each(|cells| line_of(f, cells, &widths, self.of_words))
+        let mut rows = self.rows.iter();
+        rows.try_for_each(|cells| line_of(f, cells.iter().map(Cell::shown), &widths, self.of_words))
     }
+}
+
+/// A text in LaTeX: characters that it would read as commands are escaped.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),
+            '\\' => out += "\\textbackslash{}",
+            '~' => out += "\\textasciitilde{}",
+            '^' => out += "\\textasciicircum{}",
+            '<' | '>' => out.extend(['$', c, '$']),
+            _ => out.push(c),
+        }
+    }
+    out
 }
 
 /// Runs of equal cells in a header line: the cell and how many columns it spans.
@@ -168,15 +261,20 @@ fn left(cell: &str, width: usize) -> String {
     cell.to_owned() + &" ".repeat(width.saturating_sub(cell.width()))
 }
 
-fn line_of(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize], of_words: bool) -> fmt::Result {
-    let part = |(column, (cell, width)): (usize, (&String, &usize))| {
+fn line_of<'a>(
+    f: &mut fmt::Formatter<'_>,
+    cells: impl Iterator<Item = Cow<'a, str>>,
+    widths: &[usize],
+    of_words: bool,
+) -> fmt::Result {
+    let part = |(column, (cell, width)): (usize, (Cow<'_, str>, &usize))| {
         if column == 0 || of_words {
-            left(cell, *width)
+            left(&cell, *width)
         } else {
-            " ".repeat(width.saturating_sub(cell.width())) + cell
+            " ".repeat(width.saturating_sub(cell.width())) + &cell
         }
     };
-    let parts: Vec<String> = cells.iter().zip(widths).enumerate().map(part).collect();
+    let parts: Vec<String> = cells.zip(widths).enumerate().map(part).collect();
     writeln!(f, "{}", parts.join("  ").trim_end())
 }
 
@@ -222,6 +320,28 @@ mod tests {
         table.row(["BLEU", "0.894", "0.917"]);
         let flat: Vec<Vec<String>> = table.flat().collect();
         assert_eq!(flat, [["metric", "en-de acc", "en-de r"], ["BLEU", "0.894", "0.917"]]);
+    }
+
+    #[test]
+    fn papers_get_booktabs() {
+        let mut table = Table::new();
+        table.head(["", "en-de", "en-de"]);
+        table.head(["metric", "acc", "p < 5%"]);
+        let best = Cell { rank: Some(1), is_best: true, note: " n=3".into(), ..Cell::from("0.894") };
+        table.row([Cell::from("a_b{c}~"), best, "-".into()]);
+        insta::assert_snapshot!(table.latex(&["seed 0".to_owned()]), @r"
+        % \usepackage{booktabs}
+        % seed 0
+        \begin{tabular}{lrr}
+        \toprule
+         & \multicolumn{2}{c}{en-de} \\\cmidrule(lr){2-3}
+        metric & acc & p $<$ 5\% \\
+        \midrule
+        a\_b\{c\}\textasciitilde{} & \textbf{0.894}$^{1}$ & -- \\
+        \bottomrule
+        \end{tabular}
+        ");
+        assert!(table.to_string().contains("0.894 (1) n=3"));
     }
 
     #[test]

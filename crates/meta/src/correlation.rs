@@ -8,7 +8,7 @@ use super::probability::{correlation_p, normal_tail};
 use super::range::scaled;
 
 /// The reason why a statistic has no value. It is never replaced by a zero or a NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undefined {
     #[error("fewer than two scored pairs")]

@@ -10,7 +10,7 @@ use super::scores::units::{Given, UnitScores};
 use super::scores::{Scores, SegmentScores};
 
 /// Selection of the translations that a metric is compared on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoveragePolicy {
     /// Those that all metrics scored. Of a metric that lacks rated translations, system scores are means over
@@ -153,7 +153,7 @@ impl<'a> Scored<'a> {
 }
 
 /// The unit that a judge scored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     #[default]
@@ -163,7 +163,7 @@ pub enum Unit {
 }
 
 /// The systems and translations that a value is computed from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Basis {
     /// Systems, one number for each language pair.
     pub systems: Vec<usize>,

@@ -22,7 +22,7 @@ use super::task::{Task, TaskSet};
 pub const ALPHA: f64 = 0.05;
 
 /// The results of a task for every metric.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct TaskResult {
     /// Language pairs that it was computed on.
     pub pairs: Vec<String>,
@@ -46,7 +46,7 @@ pub struct TaskResult {
 }
 
 /// All tasks of a set, and the average where it may be called one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct SetResult {
     pub name: String,
     pub source: &'static str,

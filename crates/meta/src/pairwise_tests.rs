@@ -22,7 +22,7 @@ use super::statistic::{Measured, Statistic};
 use super::task::Task;
 
 /// The paired tests of a task.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct PairwiseTests {
     pub comparisons: Vec<PairwiseTest>,
     /// The reason why nothing was tested.
@@ -31,7 +31,7 @@ pub struct PairwiseTests {
 }
 
 /// Two metrics, the better one first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct PairwiseTest {
     pub better: String,
     pub worse: String,
@@ -98,7 +98,7 @@ pub fn run(
 }
 
 /// Two metrics by their averages, the better one first.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct AverageTest {
     pub better: String,
     pub worse: String,

@@ -24,7 +24,7 @@ impl Default for Resampling {
 }
 
 /// A difference between two metrics and the probability of as large a one by chance.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Comparison {
     /// Statistic of the first less that of the second; not negative.
     pub delta: f64,

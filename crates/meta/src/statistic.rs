@@ -43,7 +43,7 @@ pub enum Statistic {
 }
 
 /// The value of a statistic, with its p-value, threshold and counts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Measured {
     pub value: f64,
     /// Two-sided p-value against no correlation (mean over groups), for the coefficients that have one.

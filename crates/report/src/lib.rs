@@ -29,8 +29,8 @@ mod units;
 pub use cells::quoted;
 pub use examples::ReportExamples;
 pub use style::TextStyle;
-pub use text::{cost, text, text_of};
-pub use units::examples;
+pub use text::{cost, latex, text, text_of};
+pub use units::{examples, of_source};
 
 /// Verdicts as `meta` would read them from a run's folder.
 ///
@@ -86,14 +86,11 @@ pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
 }
 
 fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
-    let several = summary.systems.iter().any(|s| s.pair.is_some());
     let header =
-        "system units scored score quality_score critical major minor neutral common_score untranslated";
-    let with_pair = |pair: &str, row: Vec<String>| -> Vec<String> {
-        several.then(|| pair.to_owned()).into_iter().chain(row).collect()
-    };
+        "pair system units scored score quality_score critical major minor neutral common_score untranslated";
     let rows = summary.systems.iter().map(|s| {
-        let row = vec![
+        vec![
+            s.pair.clone().unwrap_or_default(),
             field(&s.system),
             s.units.to_string(),
             s.scored.to_string(),
@@ -105,10 +102,9 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
             s.neutral.to_string(),
             number(s.common_score),
             s.untranslated.to_string(),
-        ];
-        with_pair(s.pair.as_deref().unwrap_or_default(), row)
+        ]
     });
-    std::iter::once(with_pair("pair", header.split(' ').map(String::from).collect())).chain(rows).collect()
+    std::iter::once(header.split(' ').map(String::from).collect()).chain(rows).collect()
 }
 
 /// The columns of [`export::csv`] without the texts and the signature.

@@ -2,27 +2,52 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::{
     meta::{
         self,
         baselines::NAMES,
-        coverage::Unit,
+        coverage::{CoveragePolicy, Unit},
         evaluate::{SetResult, TaskResult},
+        statistic::Statistic,
     },
     run,
-    table::Table,
+    table::{Cell, Table},
 };
 
 mod annotated;
 mod answers;
+pub mod long;
 pub mod notes;
 pub mod parts;
 pub mod plots;
 pub mod sets;
 mod tables;
+
+/// A meta-evaluation as JSON: the output of `tribunal meta --format json`.
+#[derive(Serialize, JsonSchema)]
+pub struct Output<'a> {
+    pub testset: &'a Path,
+    /// The human scores.
+    pub gold: String,
+    pub coverage: Option<CoveragePolicy>,
+    /// Random seed of the tests.
+    pub seed: u64,
+    /// Resamples of the tests; `None` where nothing was tested.
+    pub resamples: Option<usize>,
+    /// Each language pair: rules, systems, metrics.
+    pub directions: Vec<Value>,
+    pub result: &'a SetResult,
+    /// The optional parts that were selected, by name.
+    pub more: Map<String, Value>,
+    pub warnings: BTreeSet<String>,
+}
 
 /// Error of an optional part.
 #[derive(Debug, thiserror::Error)]
@@ -55,11 +80,13 @@ pub fn main_table(result: &SetResult) -> Table {
         names[1] = format!("{} average", result.name);
     }
     table.head(names);
+    let is_ranked = result.tasks.iter().any(|task| task.contest.is_some());
+    let averages: Vec<(f64, Option<usize>)> =
+        result.average.iter().map(|ranked| (ranked.value, is_ranked.then_some(ranked.rank))).collect();
     for name in row_order(result) {
-        let mut cells = vec![name.clone()];
-        if let Some(ranked) = result.average.iter().find(|ranked| ranked.name == name) {
-            let tested = result.tasks.iter().any(|task| task.contest.is_some());
-            cells.push(with_rank(ranked.value, tested.then_some(ranked.rank)));
+        let mut cells = vec![Cell::from(name.clone())];
+        if let Some(nth) = result.average.iter().position(|ranked| ranked.name == name) {
+            cells.push(measured(averages[nth], &averages));
         } else if averaged {
             cells.push("-".into());
         }
@@ -108,7 +135,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A value to three places; a dash where there is none.
-fn or_dash(value: Option<f64>) -> String {
+pub(super) fn or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), number)
 }
 
@@ -165,7 +192,10 @@ fn in_order_of_pairs(result: &SetResult) -> Vec<&TaskResult> {
 fn row_order(result: &SetResult) -> Vec<String> {
     let mut names: Vec<String> = result.average.iter().map(|ranked| ranked.name.clone()).collect();
     let first: BTreeMap<&String, f64> = result.tasks.first().map_or_else(BTreeMap::new, |task| {
-        task.values.iter().filter_map(|(name, value)| Some((name, value.ok()?.value))).collect()
+        task.values
+            .iter()
+            .filter_map(|(name, value)| Some((name, oriented(task, value.ok()?.value))))
+            .collect()
     });
     let all: BTreeSet<&String> = result.tasks.iter().flat_map(|t| t.values.keys()).collect();
     let mut others: Vec<&String> = all.into_iter().filter(|name| !names.contains(name)).collect();
@@ -175,14 +205,37 @@ fn row_order(result: &SetResult) -> Vec<String> {
     names
 }
 
-fn cell(task: &TaskResult, name: &str) -> String {
-    match task.values.get(name) {
-        Some(Ok(measured)) => {
-            let rank = task.ranks.iter().find(|ranked| ranked.name == name).map(|ranked| ranked.rank);
-            with_rank(measured.value, rank) + &own_number(task, name)
-        }
-        _ => "-".into(),
-    }
+/// A value of a task where higher is better.
+fn oriented(task: &TaskResult, value: f64) -> f64 {
+    let is_error = task.statistic.parse().is_ok_and(Statistic::lower_is_better);
+    if is_error { -value } else { value }
+}
+
+fn cell(task: &TaskResult, name: &str) -> Cell {
+    let of = |name: &str| {
+        let value = task.values.get(name)?.ok()?.value;
+        Some((value, task.ranks.iter().find(|ranked| ranked.name == name).map(|ranked| ranked.rank)))
+    };
+    let turned = |(value, rank)| (oriented(task, value), rank);
+    let column: Vec<_> = task.values.keys().filter_map(|name| of(name).map(turned)).collect();
+    of(name).map_or_else(
+        || "-".into(),
+        |found| Cell {
+            text: number(found.0),
+            note: own_number(task, name),
+            ..measured(turned(found), &column)
+        },
+    )
+}
+
+/// A value of a column where higher is better: the best has the first rank, or where none was tested, no
+/// other above it.
+fn measured((value, rank): (f64, Option<usize>), column: &[(f64, Option<usize>)]) -> Cell {
+    let is_best = rank.map_or_else(
+        || column.iter().all(|(other, _)| number(*other) == number(value) || *other < value),
+        |rank| rank == 1,
+    );
+    Cell { rank, is_best, ..Cell::from(number(value)) }
 }
 
 /// The metric's own number of segments or documents, where others in the column have another.
@@ -193,8 +246,4 @@ fn own_number(task: &TaskResult, name: &str) -> String {
     }
     let most = task.bases.values().map(|basis| basis.units).max();
     if Some(basis.units) < most { format!(" n={}", basis.units) } else { String::new() }
-}
-
-fn with_rank(value: f64, rank: Option<usize>) -> String {
-    rank.map_or_else(|| format!("{value:.3}"), |rank| format!("{value:.3} ({rank})"))
 }

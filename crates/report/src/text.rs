@@ -14,6 +14,7 @@ use crate::{
         summary::{Common, Cost, SystemSummary, untranslated},
     },
     signature::Signature,
+    table::{Cell, Table},
 };
 
 /// Length of a reason in the report. Unit: characters.
@@ -113,16 +114,11 @@ fn unfinished(summary: &Summary, style: TextStyle) -> String {
 
 /// The systems side by side; those of each language pair apart.
 fn tables(summary: &Summary, names_errors: bool, style: TextStyle) -> String {
-    if summary.pairs.is_empty() {
-        return table(&summary.systems, summary.common, names_errors, summary.noun(), style);
-    }
-    let of = |(pair, common): (&String, &Option<Common>)| {
-        let is_its = |system: &&SystemSummary| system.pair.as_ref() == Some(pair);
-        let systems: Vec<SystemSummary> = summary.systems.iter().filter(is_its).cloned().collect();
-        let table = table(&systems, *common, names_errors, summary.noun(), style);
-        format!("{}\n{table}", paint(pair, "\x1b[1m", style))
+    let of = |(pair, systems, common): (String, Vec<SystemSummary>, Option<Common>)| {
+        let table = table(&systems, common, names_errors, summary.noun(), style);
+        if summary.pairs.is_empty() { table } else { format!("{}\n{table}", paint(&pair, "\x1b[1m", style)) }
     };
-    summary.pairs.iter().map(of).collect::<Vec<_>>().join("\n")
+    summary.by_pair().into_iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
 /// Cost of a run, in one line.
@@ -140,17 +136,46 @@ pub fn cost(cost: &Cost) -> String {
     )
 }
 
-fn table(
+/// The systems as a table for LaTeX; the best score is bold where the judge's means rank systems.
+#[must_use]
+pub fn latex(summary: &Summary) -> String {
+    let names_errors = ReportExamples::new(summary).names_errors;
+    let mut all = Table::new();
+    for (nth, (pair, systems, common)) in summary.by_pair().into_iter().enumerate() {
+        let mut rows = rows(&systems, common, names_errors, summary.noun()).into_iter();
+        let head = rows.next().unwrap_or_default();
+        if nth == 0 {
+            all.head(std::iter::once("pair".to_owned()).chain(head));
+        }
+        let compared = |s: &SystemSummary| if uneven(common).is_some() { s.common_score } else { s.score };
+        let scores = systems.iter().filter_map(compared);
+        let best = scores.max_by(f64::total_cmp).filter(|_| summary.ranks_systems());
+        for (row, system) in rows.zip(&systems) {
+            let mut cells: Vec<Cell> = std::iter::once(pair.clone()).chain(row).map(Cell::from).collect();
+            cells[3].is_best = best.is_some() && compared(system) == best;
+            all.row(cells);
+        }
+    }
+    let notes = summary.cautions.iter().map(|caution| format!("caution: {caution}"));
+    all.latex(&notes.chain(std::iter::once(summary.signature.clone())).collect::<Vec<_>>())
+}
+
+/// The units that the means are over, where a system lacks some.
+fn uneven(common: Option<Common>) -> Option<Common> {
+    common.filter(|common| common.left_out > 0)
+}
+
+/// The cells of the table of systems, with the header.
+fn rows(
     systems: &[SystemSummary],
     common: Option<Common>,
     names_errors: bool,
     noun: &str,
-    style: TextStyle,
-) -> String {
+) -> Vec<Vec<String>> {
     // Where the quality is the score, it is printed once.
     let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
-    let uneven = common.filter(|common| common.left_out > 0);
+    let uneven = uneven(common);
     let nouns = format!("{noun}s");
     let mut header = vec!["system", nouns.as_str(), "score"];
     header.extend(uneven.map(|_| "on its own"));
@@ -172,11 +197,23 @@ fn table(
         row.extend(neutral.then(|| found(s.neutral)));
         rows.push(row);
     }
+    rows
+}
+
+fn table(
+    systems: &[SystemSummary],
+    common: Option<Common>,
+    names_errors: bool,
+    noun: &str,
+    style: TextStyle,
+) -> String {
+    let uneven = uneven(common);
     let mut below = what_scores_are(uneven, names_errors, noun);
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven, noun));
     let warnings = systems.iter().filter_map(|s| untranslated(&s.system, s.untranslated, s.units, noun));
     below.extend(warnings.map(|warning| format!("warning: {}\n", plain(&warning))));
-    aligned(&rows, style) + &wrapped(below.lines().map(String::from), style)
+    aligned(&rows(systems, common, names_errors, noun), style)
+        + &wrapped(below.lines().map(String::from), style)
 }
 
 /// Units that the means are over, in a line or two below the table.

@@ -102,6 +102,30 @@ fn unit(record: &Record, style: TextStyle) -> String {
     if let Some(seg) = record.seg {
         let _ = write!(title, " · {}", numbered(seg));
     }
+    let _ = writeln!(out, "{}  {}", paint(&plain(&title), "\x1b[1m", style), verdict(record));
+    labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, style);
+    judged(out, record, style);
+    std::mem::take(out)
+}
+
+/// A source and its translations by several systems, each with its verdict.
+#[must_use]
+pub fn of_source(records: &[Record], style: TextStyle) -> String {
+    let mut out = String::new();
+    let Some(first) = records.first() else { return out };
+    let doc = Some(first.doc.clone()).filter(|doc| !doc.is_empty());
+    let place: Vec<String> = doc.into_iter().chain(first.seg.map(numbered)).collect();
+    let _ = writeln!(out, "{}", paint(&plain(&place.join(" · ")), "\x1b[1m", style));
+    labelled(&mut out, &first.src_lang.to_string(), &first.source, &[], Side::Source, style);
+    for record in records {
+        let _ = writeln!(out, "\n{}  {}", paint(&plain(&record.system), "\x1b[1m", style), verdict(record));
+        judged(&mut out, record, style);
+    }
+    out
+}
+
+/// The score with its interval, or the status of a missing one.
+fn verdict(record: &Record) -> String {
     let mut verdict = match record.score {
         Some(value) => format!("score {}{}", score(Some(value)), record.interval_text()),
         None => format!("no verdict: {}", record.status.name()),
@@ -109,8 +133,11 @@ fn unit(record: &Record, style: TextStyle) -> String {
     if let Some(quality) = record.quality_score.filter(|_| record.quality_score != record.score) {
         let _ = write!(verdict, ", quality {quality:.0}");
     }
-    let _ = writeln!(out, "{}  {verdict}", paint(&plain(&title), "\x1b[1m", style));
-    labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, style);
+    verdict
+}
+
+/// The translation with its errors marked, and what is said about it.
+fn judged(out: &mut String, record: &Record, style: TextStyle) {
     labelled(out, &record.tgt_lang.to_string(), &record.hypothesis, &record.errors, Side::Target, style);
     if let Some(warning) = &record.warning {
         labelled(out, "warning", warning, &[], Side::Target, style);
@@ -121,7 +148,6 @@ fn unit(record: &Record, style: TextStyle) -> String {
     for error in &record.errors {
         one_error(out, error, style);
     }
-    std::mem::take(out)
 }
 
 /// Width of the labels before texts.

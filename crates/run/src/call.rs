@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// One line of `calls.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallLine {
     /// The group's name, made of what is in it: see [`crate::groups::Group::id`].
     pub group: String,
@@ -45,7 +45,7 @@ pub struct CallLine {
 }
 
 /// Question and answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Content {
     pub chat: Chat,
     pub sampling: Sampling,
@@ -58,7 +58,7 @@ pub struct Content {
 }
 
 /// A continuation that was scored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Continuation {
     pub text: String,
     #[serde(flatten)]
@@ -72,7 +72,7 @@ pub struct Continuation {
 }
 
 /// The tokens of a text, column by column.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Spelled {
     /// Ids.
     pub tokens: Vec<u32>,
@@ -80,9 +80,11 @@ pub struct Spelled {
     pub pieces: Vec<String>,
     /// Natural log of the model's probability of each token, over the whole vocabulary.
     #[serde(deserialize_with = "logprobs")]
+    #[schemars(with = "Vec<Option<f64>>")]
     pub logprobs: Vec<f64>,
     /// Log-probabilities among the tokens that the form allowed; empty where it allowed everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "logprobs")]
+    #[schemars(with = "Vec<Option<f64>>")]
     pub masked_logprobs: Vec<f64>,
     /// True if the text carries no signal of the model: see [`llm::is_chance`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

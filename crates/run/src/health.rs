@@ -38,7 +38,9 @@ const BEST_QUALITY: f64 = 100.0;
 const MANY_MAJOR: usize = 5;
 
 /// A check of a run's verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthCheck {
     /// Units with the most frequent score.
@@ -97,7 +99,7 @@ impl HealthCheck {
 }
 
 /// The result of a check.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Finding {
     pub check: HealthCheck,
     pub found: usize,
@@ -114,7 +116,7 @@ pub struct Finding {
 }
 
 /// A positive unit, and the text at fault.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Example {
     pub system: String,
     pub doc: String,

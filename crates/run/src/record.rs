@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A unit with its verdict, or with the reason why it has none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Record {
     pub system: String,
     /// The document; several are joined by `+`; empty if the input names none.
@@ -50,7 +50,9 @@ pub struct Record {
 }
 
 /// Status of a unit: judged, or the reason for a missing verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Ok,

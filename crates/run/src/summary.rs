@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The outcome of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Summary {
     pub signature: String,
     pub units: usize,
@@ -50,7 +50,7 @@ pub struct Summary {
 }
 
 /// Units that every system has a verdict on. A system without any verdict takes no unit from the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Common {
     pub units: usize,
     /// Units with a verdict on some system but not on all.
@@ -58,10 +58,10 @@ pub struct Common {
 }
 
 /// The outcome of a run for one system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SystemSummary {
     pub system: String,
-    /// The language pair, where the run has several.
+    /// The language pair; `None` in summaries of older versions, where the run had only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<String>,
     pub units: usize,
@@ -99,7 +99,7 @@ pub fn is_zero(n: &usize) -> bool {
 /// The errors of one category in a system.
 ///
 /// Source: RUBRIC-MQM, Figure 6, which has the points by top category and by subcategory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CategorySummary {
     pub errors: usize,
     /// Sum of the errors' weights: points in RUBRIC-MQM, penalties elsewhere; lower is better. A unit's score
@@ -108,7 +108,7 @@ pub struct CategorySummary {
 }
 
 /// Calls to the model, and their time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Cost {
     pub calls: usize,
     pub usage: Usage,
@@ -169,6 +169,17 @@ impl Summary {
     #[must_use]
     pub fn noun(&self) -> &'static str {
         self.signature.parse().map_or("segment", |signature: Signature| registry::unit_noun(&signature))
+    }
+
+    /// The systems of each language pair, with what they have in common.
+    #[must_use]
+    pub fn by_pair(&self) -> Vec<(String, Vec<SystemSummary>, Option<Common>)> {
+        let one = |systems: &[SystemSummary]| {
+            let pair = systems.first().and_then(|system| system.pair.clone()).unwrap_or_default();
+            let common = self.pairs.get(&pair).copied().unwrap_or(self.common);
+            (pair, systems.to_vec(), common)
+        };
+        self.systems.chunk_by(|a, b| a.pair == b.pair).map(one).collect()
     }
 
     /// Orders the systems; those that are not named come last, in their present order. The systems of a
@@ -240,12 +251,12 @@ impl PairSums {
     }
 
     /// The systems, and their common units; `pair` distinguishes them.
-    fn finish(self, pair: Option<&str>) -> (Vec<SystemSummary>, Option<Common>) {
+    fn finish(self, pair: &str) -> (Vec<SystemSummary>, Option<Common>) {
         let common = self.shared.common();
         let means = self.shared.means(common.is_some());
         let summary = |(system, sums): (String, SystemSums)| {
             let common_score = means.get(&sums.number).and_then(Mean::value);
-            SystemSummary { common_score, pair: pair.map(str::to_owned), ..sums.summary(system) }
+            SystemSummary { common_score, pair: Some(pair.to_owned()), ..sums.summary(system) }
         };
         (self.systems.into_iter().map(summary).collect(), common)
     }
@@ -287,7 +298,7 @@ impl<'a> Summing<'a> {
         let several = pairs.len() > 1;
         let (mut systems, mut common, mut commons) = (Vec::new(), None, BTreeMap::new());
         for (pair, sums) in pairs {
-            let (its_systems, its_common) = sums.finish(several.then_some(pair.as_str()));
+            let (its_systems, its_common) = sums.finish(&pair);
             systems.extend(its_systems);
             if several {
                 commons.insert(pair, its_common);

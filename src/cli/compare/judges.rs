@@ -39,7 +39,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         say!("warning: {warning}");
     }
     let cautions: Vec<String> = inputs.iter().flat_map(cautions).collect();
-    if args.printed.is_rows() {
+    if args.printed.is_table() {
         for caution in &cautions {
             say!("caution: {caution}");
         }

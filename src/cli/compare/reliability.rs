@@ -61,7 +61,7 @@ pub fn run(inputs: &[PathBuf], printed: Printed, out: &mut dyn Write) -> Result<
     let pairs = super::pairs(&runs).map(|(first, second)| compare(first, second)).collect::<Result<_>>()?;
     let alpha = reliability::alpha(&reliability::scores_of_units(runs.iter().map(|run| &run.verdicts)));
     let found = Reliability { alpha: alpha.ok(), reason: alpha.err().map(|e| e.to_string()), pairs };
-    printed.print(out, || &found, || table(&found), |out| text(&found, out))?;
+    printed.print(out, || &found, || for_programs(&found), |out| text(&found, out))?;
     let complete = runs.iter().all(|run| run.verdicts.values().all(|verdict| verdict.status == "ok"));
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -104,6 +104,19 @@ fn table(found: &Reliability) -> Table {
     };
     let head = ["runs", "units", "same", "difference", "pearson", "kendall", "systems", "spans F1"];
     Table::from_rows(head, found.pairs.iter().enumerate().map(row))
+}
+
+/// A row for every two runs: one number in a field, missing ones empty.
+fn for_programs(found: &Reliability) -> Table {
+    let row = |Pair { first, second, runs: RunPair { repeat, systems, spans }, .. }: &Pair| {
+        let defined = [Some(repeat.same), Some(repeat.difference), repeat.pearson.ok(), repeat.kendall.ok()];
+        let values = defined.into_iter().chain([*systems, Some(*spans)]);
+        let values = values.map(|value| value.map_or_else(String::new, |value| value.to_string()));
+        [first.clone(), second.clone(), repeat.units.to_string()].into_iter().chain(values)
+    };
+    let head =
+        ["first", "second", "units", "same", "difference", "pearson", "kendall", "systems", "spans_f1"];
+    Table::from_rows(head, found.pairs.iter().map(row))
 }
 
 fn text(found: &Reliability, out: &mut dyn Write) -> Result<()> {

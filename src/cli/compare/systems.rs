@@ -7,13 +7,14 @@ use std::io::Write;
 use super::Args;
 use super::input::Input;
 use crate::{
+    cli::output::Format,
     console::wrap,
     judges::registry,
     meta::{
         judgements::{Judgements, Unit},
         systems::{self, Comparison, Options, Order},
     },
-    report::compare::systems::{flat, notes, table},
+    report::compare::systems::{flat, latex, notes, table},
 };
 use anyhow::{Context, Result, bail};
 
@@ -30,13 +31,14 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     }
     let pairs: BTreeSet<&str> = units(inputs).map(|unit| unit.pair.as_str()).collect();
     if pairs.len() < 2 {
-        return print(args, inputs, &[(None, compared(args, inputs, None)?)], out);
+        let pair = pairs.first().copied().unwrap_or_default().to_owned();
+        return print(args, inputs, &[(pair, compared(args, inputs, None)?)], out);
     }
     // Scores of different languages are never pooled.
     let of = |pair: &str| -> Result<_> {
         let compared =
             compared(args, inputs, Some(pair)).with_context(|| format!("the systems on {pair}"))?;
-        Ok((Some(pair.to_owned()), compared))
+        Ok((pair.to_owned(), compared))
     };
     print(args, inputs, &pairs.into_iter().map(of).collect::<Result<Vec<_>>>()?, out)
 }
@@ -136,21 +138,28 @@ fn other_granularity(first: &Input, other: &Input) -> Result<()> {
 /// Width of a table without a terminal. Unit: columns.
 const WIDTH: usize = 80;
 
-fn print(
-    args: &Args,
-    inputs: &[Input],
-    all: &[(Option<String>, Comparison)],
-    out: &mut dyn Write,
-) -> Result<()> {
-    if args.printed.is_rows() {
+fn print(args: &Args, inputs: &[Input], all: &[(String, Comparison)], out: &mut dyn Write) -> Result<()> {
+    if args.printed.is_table() {
         for caution in cautions(inputs) {
             say!("caution: {caution}");
         }
     }
+    if args.printed.format() == Format::Latex {
+        let noun = noun(inputs);
+        let notes =
+            |(_, found): &(String, Comparison)| notes(found, noun, args.coverage, args.resamples, args.seed);
+        let mut all_notes: Vec<String> = Vec::new();
+        for note in all.iter().flat_map(notes) {
+            if !all_notes.contains(&note) {
+                all_notes.push(note);
+            }
+        }
+        return Ok(out.write_all(latex(all, &format!("{noun}s"), &all_notes).as_bytes())?);
+    }
     args.printed.print(out, || json(args, inputs, all), || flat(all), |out| text(args, inputs, all, out))
 }
 
-fn json(args: &Args, inputs: &[Input], all: &[(Option<String>, Comparison)]) -> serde_json::Value {
+fn json(args: &Args, inputs: &[Input], all: &[(String, Comparison)]) -> serde_json::Value {
     let cautions = cautions(inputs);
     let object = |Comparison { baseline, rows, n_left_out }: &Comparison| {
         serde_json::json!({
@@ -159,19 +168,12 @@ fn json(args: &Args, inputs: &[Input], all: &[(Option<String>, Comparison)]) -> 
         })
     };
     match all {
-        [(None, only)] => object(only),
-        several => {
-            several.iter().map(|(pair, found)| (pair.clone().unwrap_or_default(), object(found))).collect()
-        }
+        [(_, only)] => object(only),
+        several => several.iter().map(|(pair, found)| (pair.clone(), object(found))).collect(),
     }
 }
 
-fn text(
-    args: &Args,
-    inputs: &[Input],
-    all: &[(Option<String>, Comparison)],
-    out: &mut dyn Write,
-) -> Result<()> {
+fn text(args: &Args, inputs: &[Input], all: &[(String, Comparison)], out: &mut dyn Write) -> Result<()> {
     let width = wrap::stdout_columns().unwrap_or(WIDTH);
     let noun = noun(inputs);
     let cautions = cautions(inputs);
@@ -182,7 +184,7 @@ fn text(
         writeln!(out)?;
     }
     for (nth, (pair, found)) in all.iter().enumerate() {
-        if let Some(pair) = pair {
+        if all.len() > 1 {
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
         }
         write!(out, "{}", table(found, &format!("{noun}s")).fitted(Some(width)))?;

@@ -12,7 +12,7 @@ use super::Args;
 use crate::{
     meta::{eval_set::EvalSet, evaluate::SetResult},
     report::statistics::{
-        main_table,
+        Output, main_table,
         notes::{NoteContext, notes, trained_on_warnings},
         parts::Findings,
         sets,
@@ -52,6 +52,25 @@ pub fn print_tables(
     plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))
 }
 
+/// Prints each table for LaTeX, the main one with the notes as comments above it.
+///
+/// # Errors
+/// An output that cannot be written.
+pub fn print_latex(
+    context: &NoteContext,
+    eval_sets: &[EvalSet],
+    (result, findings): (&SetResult, &Findings),
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut above: Vec<String> = eval_sets.iter().map(sets::line).collect();
+    above.extend(notes(context, eval_sets, result));
+    out.write_all(main_table(result).latex(&above).as_bytes())?;
+    findings
+        .tables
+        .iter()
+        .try_for_each(|(title, table)| write!(out, "\n{}", table.latex(std::slice::from_ref(title))))
+}
+
 /// The names of the human scores, each once.
 fn gold<'a>(eval_sets: &'a [EvalSet], between: &str) -> String {
     let mut seen = BTreeSet::new();
@@ -74,17 +93,17 @@ pub fn print_json(
     if !plots.is_empty() {
         more.insert("plots".into(), json!(plots));
     }
-    let object = json!({
-        "testset": args.testset,
-        "gold": gold(eval_sets, ", "),
-        "coverage": eval_sets.first().map(|eval_set| eval_set.coverage),
-        "seed": args.seed,
-        "resamples": context.significance.map(|resampling| resampling.resamples),
-        "directions": eval_sets.iter().map(sets::json).collect::<Vec<_>>(),
-        "result": result,
-        "more": more,
-        "warnings": trained_on_warnings(context, eval_sets),
-    });
+    let object = Output {
+        testset: &args.testset,
+        gold: gold(eval_sets, ", "),
+        coverage: eval_sets.first().map(|eval_set| eval_set.coverage),
+        seed: args.seed,
+        resamples: context.significance.map(|resampling| resampling.resamples),
+        directions: eval_sets.iter().map(sets::json).collect(),
+        result,
+        more,
+        warnings: trained_on_warnings(context, eval_sets),
+    };
     writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())
 }

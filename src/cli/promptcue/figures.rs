@@ -65,7 +65,7 @@ pub fn describe_set(args: &DescribeArgs, out: &mut dyn Write) -> Result<()> {
     for (label, n) in set.severities.iter().chain(&set.categories) {
         table.row([label.clone(), n.to_string(), String::new(), String::new(), String::new()]);
     }
-    if !args.printed.rows(&table, out)? {
+    if !args.printed.table(&table, out)? {
         write!(out, "{table}")?;
     }
     Ok(())
@@ -105,7 +105,7 @@ pub fn correlate(args: &CorrelateArgs, out: &mut dyn Write) -> Result<()> {
     }
     if args.printed.is_json() {
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
-    } else if !args.printed.rows(&table, out)? {
+    } else if !args.printed.table(&table, out)? {
         write!(out, "{table}")?;
     }
     Ok(())

@@ -29,7 +29,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
         }
         Command::Query { index, text, limit, printed } => {
             let hits = Index::open(index)?.search(&text.join(" "), *limit)?;
-            if printed.rows(&table(&hits), out)? {
+            if printed.table(&table(&hits), out)? {
                 return Ok(found(&hits));
             }
             for (idx, hit) in hits.iter().enumerate() {

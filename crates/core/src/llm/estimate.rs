@@ -15,7 +15,7 @@ pub struct MetricTexts<'t> {
 }
 
 /// A metric's estimate of a translation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Estimate {
     /// On the metric's scale; higher is better.
     pub score: f64,
@@ -37,7 +37,7 @@ pub struct Estimate {
 }
 
 /// An error that a metric marks in the translation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EstimatedSpan {
     /// Half-open; equal where it marks no text. Unit: bytes.
     pub start: usize,

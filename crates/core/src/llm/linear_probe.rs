@@ -16,7 +16,7 @@ pub struct LinearProbe {
 }
 
 /// The values of a linear probe for each token of a text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Reading {
     /// End of each token in the text. Unit: bytes.
     pub ends: Vec<usize>,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effort, Message, Prompt, Reasoning};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Chat {
     turns: Vec<Message>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

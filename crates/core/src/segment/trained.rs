@@ -166,7 +166,7 @@ fn is_among(list: &[String], hash: &str) -> bool {
 }
 
 /// Overlap of the judged segments with training data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Overlap {
     /// Description of the trained object.
     pub what: String,

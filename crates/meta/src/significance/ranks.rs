@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 /// A metric's place.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Ranked {
     pub name: String,
     pub value: f64,

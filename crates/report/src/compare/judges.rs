@@ -3,10 +3,12 @@
 
 use serde::Serialize;
 
-use super::super::statistics::{number, share_of_resamples};
-use super::joined;
+use super::super::statistics::{number, or_dash, share_of_resamples};
 use crate::{
-    meta::{correlation::Undefined, evaluate::TaskResult, side_by_side::JudgePair, significance::Resampling},
+    meta::{
+        agreement::Agreement, correlation::Undefined, evaluate::TaskResult, side_by_side::JudgePair,
+        significance::Resampling,
+    },
     table::Table,
 };
 
@@ -26,36 +28,36 @@ pub struct JudgeComparison {
     pub judges: JudgePair,
 }
 
-/// Measures of agreement, with the numbers that they are over.
-fn agreement(pair: &JudgeComparison) -> Table {
-    let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
+/// Measures of agreement, with the numbers that they are over; `None` for undefined values.
+fn agreement(pair: &JudgeComparison) -> Vec<(&'static str, usize, Option<f64>)> {
     let found = &pair.judges.found;
-    let agreement = found.systems.agreement;
-    let mut table = Table::headed("agreement | n | value");
-    let n = found.n.to_string();
-    table.row(["Kendall's tau-b of translations".into(), n.clone(), defined(found.kendall)]);
-    table.row(["Spearman of translations".into(), n.clone(), defined(found.spearman)]);
-    let n_sources = found.n_sources.to_string();
-    table.row(["translations of a source in the same order".into(), n_sources, defined(found.same_order)]);
-    let share = if agreement.pairs == 0 {
-        "-".into()
-    } else {
-        number(agreement.agree as f64 / agreement.pairs as f64)
-    };
-    table.row(["pairs of systems in the same order".into(), agreement.pairs.to_string(), share]);
-    let n_systems = found.systems.ranked.len().to_string();
-    table.row(["Spearman of systems".into(), n_systems, defined(found.systems.spearman)]);
-    if let Some(f1) = pair.judges.spans {
-        table.row(["characters of error spans, F1".into(), n, number(f1)]);
-    }
-    table
+    let Agreement { agree, pairs, .. } = found.systems.agreement;
+    let mut measures = vec![
+        ("Kendall's tau-b of translations", found.n, found.kendall.ok()),
+        ("Spearman of translations", found.n, found.spearman.ok()),
+        ("translations of a source in the same order", found.n_sources, found.same_order.ok()),
+        (
+            "pairs of systems in the same order",
+            pairs as usize,
+            (pairs > 0).then(|| agree as f64 / pairs as f64),
+        ),
+        ("Spearman of systems", found.systems.ranked.len(), found.systems.spearman.ok()),
+    ];
+    measures.extend(pair.judges.spans.map(|f1| ("characters of error spans, F1", found.n, Some(f1))));
+    measures
 }
 
 /// The agreement of every two judges in one table, for programs.
 #[must_use]
 pub fn agreements(pairs: &[JudgeComparison]) -> Table {
-    let tables = pairs.iter().map(|pair| (vec![pair.first.as_str(), pair.second.as_str()], agreement(pair)));
-    joined(&["first", "second"], tables)
+    let mut table = Table::headed("first | second | agreement | n | value");
+    for pair in pairs {
+        for (measure, n, value) in agreement(pair) {
+            let value = value.map_or_else(String::new, |value| value.to_string());
+            table.row([pair.first.clone(), pair.second.clone(), measure.to_owned(), n.to_string(), value]);
+        }
+    }
+    table
 }
 
 /// Two judges: how far they agree, their systems, and where they differ most.
@@ -76,7 +78,10 @@ pub fn text(pair: &JudgeComparison) -> String {
             lines.extend((!pair.same_scale).then(|| scales.to_owned()));
         }
     }
-    lines.push(format!("\n{}", agreement(pair).to_string().trim_end_matches('\n')));
+    let measures = agreement(pair).into_iter();
+    let measures = measures.map(|(measure, n, value)| [measure.to_owned(), n.to_string(), or_dash(value)]);
+    let table = Table::from_rows(["agreement", "n", "value"], measures).to_string();
+    lines.push(format!("\n{}", table.trim_end_matches('\n')));
     let undefined = [
         ("Kendall's tau-b of translations", found.kendall.err()),
         ("translations of a source in the same order", found.same_order.err()),

@@ -1,11 +1,10 @@
 //! Systems by one judge as a table: means with intervals, differences from a baseline, and the notes below.
 
 use super::super::statistics::p_value;
-use super::joined;
 use crate::{
     meta::systems::{Compared, Comparison, Coverage},
     run::summary::untranslated,
-    table::Table,
+    table::{Cell, Table},
 };
 
 /// Legend of the p-values.
@@ -32,15 +31,45 @@ fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
     })
 }
 
-/// One table for programs, with the pair in front where there are several.
+/// The systems of all language pairs for programs: one number in a field, whatever was tested.
 #[must_use]
-pub fn flat(all: &[(Option<String>, Comparison)]) -> Table {
-    let has_pairs = all.iter().any(|(pair, _)| pair.is_some());
-    let names = if has_pairs { &["pair"][..] } else { &[] };
-    joined(
-        names,
-        all.iter().map(|(pair, found)| (pair.as_deref().into_iter().collect(), table(found, "units"))),
-    )
+pub fn flat(all: &[(String, Comparison)]) -> Table {
+    let mut table = Table::headed(
+        "pair | system | score | low | high | units | missing | baseline | difference | difference_low | \
+         difference_high | p_bootstrap | p_randomization",
+    );
+    for (pair, Comparison { baseline, rows, .. }) in all {
+        for Compared { system, mean, interval, units, missing, against_baseline, .. } in rows {
+            let test = against_baseline.as_ref().map(|test| {
+                [test.difference, test.interval.0, test.interval.1, test.bootstrap_p, test.randomization_p]
+            });
+            let numbers = [*mean, interval.0, interval.1].map(|value| value.to_string());
+            let tests = test.map_or_else(Default::default, |test| test.map(|value| value.to_string()));
+            let labels = [pair.clone(), system.clone()].into_iter().chain(numbers);
+            let counts = [units.to_string(), missing.to_string(), baseline.clone().unwrap_or_default()];
+            table.row(labels.chain(counts).chain(tests));
+        }
+    }
+    table
+}
+
+/// The systems of all language pairs for LaTeX, the best score in bold.
+#[must_use]
+pub fn latex(all: &[(String, Comparison)], units: &str, notes: &[String]) -> String {
+    let mut joined = Table::new();
+    for (nth, (pair, found)) in all.iter().enumerate() {
+        let (head, rows) = cells(found, units);
+        if nth == 0 {
+            joined.head(std::iter::once("pair".to_owned()).chain(head.split(" | ").map(str::to_owned)));
+        }
+        let best = found.rows.iter().map(|row| row.mean).max_by(f64::total_cmp);
+        for (row, compared) in rows.into_iter().zip(&found.rows) {
+            let mut row: Vec<Cell> = std::iter::once(pair.clone()).chain(row).map(Cell::from).collect();
+            row[2].is_best = found.baseline.is_some() && Some(compared.mean) == best;
+            joined.row(row);
+        }
+    }
+    joined.latex(notes)
 }
 
 /// The notes below the table of a comparison of systems by units of this noun.
@@ -105,10 +134,16 @@ fn empty(row: &Compared, noun: &str, coverage: Coverage) -> String {
 /// title of their number.
 #[must_use]
 pub fn table(found: &Comparison, units: &str) -> Table {
+    let (head, rows) = cells(found, units);
+    let mut table = Table::headed(&head);
+    rows.into_iter().for_each(|row| table.row(row));
+    table
+}
+
+fn cells(found: &Comparison, units: &str) -> (String, Vec<Vec<String>>) {
     const TESTS: &str = " | difference | difference 95% CI | p bootstrap | p randomization";
     let tests = found.baseline.as_ref().map_or("", |_| TESTS);
-    let mut table = Table::headed(&format!("system | score | score 95% CI | {units} | missing{tests}"));
-    for row in &found.rows {
+    let cells = |row: &Compared| {
         let mut cells = vec![
             row.system.clone(),
             format!("{:.3}", row.mean),
@@ -123,7 +158,8 @@ pub fn table(found: &Comparison, units: &str) -> Table {
         } else {
             cells.extend(found.baseline.as_ref().map(|_| "baseline".to_owned()));
         }
-        table.row(cells);
-    }
-    table
+        cells
+    };
+    let head = format!("system | score | score 95% CI | {units} | missing{tests}");
+    (head, found.rows.iter().map(cells).collect())
 }
