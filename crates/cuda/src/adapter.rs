@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{
-    Result,
+    Error,
     memory::{Memory, WEIGHTS},
     weight_upload::WeightUpload,
 };
@@ -75,7 +75,7 @@ impl Adapters {
         parts: &[Option<Added<'_>>],
         outputs: &[Range<usize>],
         upload: &mut WeightUpload,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         assert_eq!(
             [parts.len(), outputs.len()],
             [self.outputs.len(); 2],
@@ -124,7 +124,7 @@ impl LowRankPair {
         Added { matrices, scale }: Added<'_>,
         outputs: Range<usize>,
         upload: &mut WeightUpload,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let rank = matrices.a.len() / matrices.n_in.max(1);
         let b = &matrices.b[outputs.start * rank..outputs.end * rank];
         // Outputs side by side, for threads that compute neighbours.

@@ -8,7 +8,7 @@ mod grouped;
 use cudarc::driver::{CudaStream, result};
 
 use super::{
-    Gpu, Result,
+    Error, Gpu,
     backend::inputs,
     driver::failed,
     launch::{Argument, Shape, Start},
@@ -44,7 +44,7 @@ impl Gpu {
         x: &[u16],
         w: &[u8],
         shape: [usize; 3],
-    ) -> Result<Vec<(&'static str, Vec<f32>)>> {
+    ) -> Result<Vec<(&'static str, Vec<f32>)>, Error> {
         let [m, n, k] = shape;
         products::check(n, k)?;
         self.context().bind_to_thread().map_err(failed("use the device"))?;
@@ -74,7 +74,7 @@ impl Gpu {
 }
 
 impl Operands<'_> {
-    fn multiply(&self, launch: Launch) -> Result<Vec<f32>> {
+    fn multiply(&self, launch: Launch) -> Result<Vec<f32>, Error> {
         let [m, n, k] = self.shape;
         let stream = self.stream.cu_stream();
         let bytes = 4 * m * n;
@@ -123,7 +123,7 @@ impl Operands<'_> {
         self.fetch(bytes)
     }
 
-    fn fetch(&self, bytes: usize) -> Result<Vec<f32>> {
+    fn fetch(&self, bytes: usize) -> Result<Vec<f32>, Error> {
         let mut fetched = vec![0_u8; bytes];
         // SAFETY: y and `fetched` have so many bytes; the stream is synchronised before they are read.
         unsafe { result::memcpy_dtoh_async(&mut fetched, self.y.at(), self.stream.cu_stream()) }

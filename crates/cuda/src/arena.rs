@@ -17,7 +17,7 @@ use cudarc::driver::CudaContext;
 use std::sync::Arc;
 
 use super::{
-    Error, RECORDED_ROWS, Result,
+    Error, RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
     memory::Memory,
     products::{self, SPLIT_TOKENS, SplitK, grouped::most_tiles_of_any},
@@ -341,7 +341,7 @@ impl Arena {
         extent: Extent,
         places: Places,
         apart: bool,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let pieces = if apart { &places.pieces[..] } else { &[0] };
         let ends = pieces.iter().skip(1).copied().chain([places.bytes]);
         let piece = |(&first, end): (&usize, usize)| Memory::new(context, end - first, super::memory::STEPS);
@@ -353,7 +353,7 @@ impl Arena {
     ///
     /// # Errors
     /// It is smaller.
-    pub(super) fn at(&self, slot: Slot, bytes: usize) -> Result<u64> {
+    pub(super) fn at(&self, slot: Slot, bytes: usize) -> Result<u64, Error> {
         let (start, length) = self.places.slots[slot as usize];
         if bytes > length {
             return Err(Error::Room(format!("{bytes} bytes for `{slot:?}` in {length}")));

@@ -31,7 +31,7 @@ use cudarc::driver::CudaStream;
 use parking_lot::Mutex;
 
 use super::{
-    Error, Gpu, Result,
+    Error, Gpu,
     arena::{Arena, Extra, Slot},
     delta_net::{self, DeltaNet, States},
     driver::failed,
@@ -99,7 +99,7 @@ impl Cuda {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn new(gpu: &Gpu, config: &Config) -> Result<Self> {
+    pub(super) fn new(gpu: &Gpu, config: &Config) -> Result<Self, Error> {
         Self::sharded(gpu, config, Shard::WHOLE)
     }
 
@@ -107,7 +107,7 @@ impl Cuda {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn sharded(gpu: &Gpu, config: &Config, shard: Shard) -> Result<Self> {
+    pub(super) fn sharded(gpu: &Gpu, config: &Config, shard: Shard) -> Result<Self, Error> {
         let computes = |dims: usize| dims <= tiles::MOST_DIMS && dims.is_multiple_of(16);
         if let Some(heads) = config.attentions().find(|heads| !computes(heads.head_dim)) {
             return Err(Error::Heads { dims: heads.head_dim, most: tiles::MOST_DIMS });
@@ -149,7 +149,7 @@ impl Cuda {
         &self.stream
     }
 
-    pub(super) fn here(&self) -> Result<()> {
+    pub(super) fn here(&self) -> Result<(), Error> {
         self.gpu.here()
     }
 
@@ -162,7 +162,7 @@ impl Cuda {
         names: (&'static str, &'static str),
         shape: Shape,
         arguments: &[Argument],
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         // SAFETY: the same conditions on `arguments`: length, alignment and lifetime of the memory at its
         // addresses.
         unsafe { self.launch_over(names, shape, &[], arguments) }
@@ -178,7 +178,7 @@ impl Cuda {
         shape: Shape,
         maps: &[TensorMap],
         arguments: &[Argument],
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         // Where several GPUs share a model, kernels wait for other GPUs' too.
         let start =
             if self.gpu.dependent_launch && self.shard == Shard::WHOLE { Start::Early } else { Start::After };
@@ -188,7 +188,7 @@ impl Cuda {
     }
 
     /// The address of the step's numbers.
-    fn numbers(&self) -> Result<u64> {
+    fn numbers(&self) -> Result<u64, Error> {
         self.slot(Slot::Numbers, 4 * self.plan.numbers.values.len())
     }
 
@@ -204,7 +204,7 @@ impl Cuda {
     }
 
     /// Waits until the device has finished all work.
-    pub(super) fn finish(&self) -> Result<()> {
+    pub(super) fn finish(&self) -> Result<(), Error> {
         self.here()?;
         self.stream.synchronize().map_err(failed("run a step"))
     }

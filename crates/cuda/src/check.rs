@@ -8,7 +8,7 @@ use std::{ops::Range, sync::LazyLock};
 use half::bf16;
 use serde_json::Value;
 
-use super::{Gpu, KernelSet, Result, products::Kind, quant_layout::QuantLayout};
+use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
 use tribunal_core::digest::hash_of_bits;
 use tribunal_model::{
     BLOCK, Config, KvType, Model, Part, Result, Step, Weights,
@@ -200,7 +200,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails.
-    pub fn check_tensor_core(&self) -> Result<Option<Difference>> {
+    pub fn check_tensor_core(&self) -> Result<Option<Difference>, Error> {
         for (spread, of_8, of_9) in TENSOR_CORE {
             let known = match self.capability().0 {
                 8 => of_8,
@@ -236,7 +236,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check_products(&self) -> Result<Option<Difference>> {
+    pub fn check_products(&self) -> Result<Option<Difference>, Error> {
         let kinds = [
             (Kind::Bf16, Format::Bf16),
             (Kind::Q8_0, Format::Q8_0),
@@ -265,7 +265,7 @@ impl Gpu {
     }
 
     /// Compares every kernel that rounds a format's weights to `bf16` with these values.
-    fn check_panels(&self, values: Values) -> Result<Option<Difference>> {
+    fn check_panels(&self, values: Values) -> Result<Option<Difference>, Error> {
         let [n, k] = PANEL;
         for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
             let rows = Draw(5).rows(format, n, k);
@@ -285,7 +285,7 @@ impl Gpu {
 
     /// Compares every kernel that computes the products of experts with the plain one, and that with the
     /// plain product with each expert's weights: one expert has all rows, one some, one none.
-    fn check_grouped(&self, kind: Kind, format: Format) -> Result<Option<Difference>> {
+    fn check_grouped(&self, kind: Kind, format: Format) -> Result<Option<Difference>, Error> {
         let [m, n, k] = GROUPED;
         let mut draw = Draw(9);
         let (x, experts) = (draw.tokens(m, k), [(); 3].map(|()| draw.weights(format, n, k)));

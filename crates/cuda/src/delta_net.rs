@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Error, Result, memory::Memory, shard::Shard, weight_upload::WeightUpload};
+use super::{Error, memory::Memory, shard::Shard, weight_upload::WeightUpload};
 use tribunal_model::{Config, backend::DeltaNetWeights, config};
 
 /// The most dimensions of a value head, and the rows of its convolution; must equal those in
@@ -15,7 +15,7 @@ const TAPS: usize = 4;
 ///
 /// # Errors
 /// Sizes that no kernel takes.
-pub(super) fn rule(heads: &config::DeltaNet) -> Result<&'static str> {
+pub(super) fn rule(heads: &config::DeltaNet) -> Result<&'static str, Error> {
     let config::DeltaNet { key_dim, value_dim, .. } = *heads;
     let kernel = match key_dim {
         16 => "delta_rule_k16",
@@ -60,7 +60,7 @@ impl DeltaNet {
         weights: &DeltaNetWeights,
         (shard, own): (Shard, &config::DeltaNet),
         upload: &mut WeightUpload,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let conv = shard.channels(own).into_iter().flat_map(|section| {
             let Range { start, end } = section.outputs;
             &weights.conv[start * own.conv..end * own.conv]

@@ -21,7 +21,7 @@ use super::{
     weights::{Linear, Part, bf16_bits},
 };
 use tribunal_model::{
-    Error, Result, Weights,
+    Error, Weights,
     backend::{Cut, Matrices},
     config::{self, Routing, SharedExpert},
     weights::{Format, floats, seeded::Fill},
@@ -88,7 +88,7 @@ impl Experts {
         (experts, hidden): (&config::Experts, usize),
         shard: Shard,
         upload: &mut WeightUpload,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let (n, width) = (experts.n, experts.width);
         let shared =
             experts.shared.map(|shared| Shared::load(weights, module, (shared, hidden), shard, upload));
@@ -122,7 +122,7 @@ impl Shared {
         (shared, hidden): (SharedExpert, usize),
         shard: Shard,
         upload: &mut WeightUpload,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let at = |part: &str| format!("{module}.shared_experts.{part}_proj");
         let gate_up = [(at("gate"), shared.width), (at("up"), shared.width)];
         let down = [(at("down"), hidden)];
@@ -144,7 +144,7 @@ fn router(
     module: &str,
     (experts, is_gated, hidden): (&config::Experts, bool, usize),
     upload: &mut WeightUpload,
-) -> Result<(Linear, usize)> {
+) -> Result<(Linear, usize), Error> {
     let read = |name: &str, n: usize| {
         let stored = weights.get(name, &[n, hidden])?;
         let wrong = || weights.bad(name, &format!("is {:?}, floats were expected", stored.dtype));
@@ -236,7 +236,7 @@ impl Source<'_> {
     }
 
     /// A matrix of this shape, with the layout for its rows on the device: that of those before it.
-    fn find(&self, name: &str, [n, k]: [usize; 2], before: Option<Encoding>) -> Result<Found<'_>> {
+    fn find(&self, name: &str, [n, k]: [usize; 2], before: Option<Encoding>) -> Result<Found<'_>, Error> {
         let bad = |reason: &str| self.weights.bad(name, reason);
         products::check(n, k).map_err(|e| bad(&format!("is {e}")))?;
         let (format, matrix) = if let Some(fill) = self.weights.fill(name) {
@@ -260,7 +260,7 @@ impl Source<'_> {
         (encoding, n): (Encoding, usize),
         expert: usize,
         upload: &WeightUpload,
-    ) -> Result<u64> {
+    ) -> Result<u64, Error> {
         let of_expert = n / STRIP * encoding.strip_bytes();
         let (_, memory) = match stack {
             Some(stack) => stack,
@@ -270,7 +270,7 @@ impl Source<'_> {
     }
 
     /// Gates and ups, interleaved.
-    fn gate_up(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack> {
+    fn gate_up(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
         let (outputs, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let names = ["gate", "up"].map(|part| self.name(expert, part));
@@ -305,7 +305,7 @@ impl Source<'_> {
         Ok(stack)
     }
 
-    fn down(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack> {
+    fn down(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
         let (outputs, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let name = self.name(expert, "down");
@@ -332,7 +332,7 @@ impl Source<'_> {
 
     /// The biases of each expert's outputs that this card computes; those of several matrices are interleaved
     /// like their rows.
-    fn biases(&self, parts: &[&str], n: usize, upload: &mut WeightUpload) -> Result<Option<Memory>> {
+    fn biases(&self, parts: &[&str], n: usize, upload: &mut WeightUpload) -> Result<Option<Memory>, Error> {
         if !self.has_biases {
             return Ok(None);
         }
@@ -352,7 +352,7 @@ impl Source<'_> {
         Ok(Some(upload.floats(&values)?))
     }
 
-    fn stack(&self, loaded: Loaded, (n, k): (usize, usize), part: &str) -> Result<Stack> {
+    fn stack(&self, loaded: Loaded, (n, k): (usize, usize), part: &str) -> Result<Stack, Error> {
         let Some((encoding, memory)) = loaded else {
             return Err(self.weights.bad(&self.name(0, part), "is missing"));
         };

@@ -10,7 +10,7 @@ use std::sync::{
 use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute_enum as Attribute};
 
 use super::{
-    Error, Result,
+    Error,
     driver::failed,
     image::{self, Target},
     launch::Kernels,
@@ -85,7 +85,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The program has no kernels; there is no driver or no such GPU, or one of them is too old.
-    pub fn open(ordinal: usize) -> Result<Self> {
+    pub fn open(ordinal: usize) -> Result<Self, Error> {
         if !super::BUILT_IN {
             return Err(Error::NotBuilt);
         }
@@ -175,7 +175,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails.
-    pub fn memory(&self) -> Result<(usize, usize)> {
+    pub fn memory(&self) -> Result<(usize, usize), Error> {
         self.inner.context.mem_get_info().map_err(failed("ask for free memory"))
     }
 
@@ -263,7 +263,7 @@ impl Gpu {
     }
 
     /// Makes it the current context of this thread.
-    pub(super) fn here(&self) -> Result<()> {
+    pub(super) fn here(&self) -> Result<(), Error> {
         self.inner.context.bind_to_thread().map_err(failed("use the device"))
     }
 

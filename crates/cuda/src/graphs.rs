@@ -14,7 +14,7 @@ use cudarc::driver::{
     },
 };
 
-use super::{Result, driver::failed, plan::Layout};
+use super::{Error, driver::failed, plan::Layout};
 use tribunal_model::backend::LogitsStatus;
 
 /// The most layouts in memory. The least recently used one is evicted.
@@ -60,7 +60,7 @@ impl Graphs {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn begin(&mut self, layout: &Layout) -> Result<Run> {
+    pub(super) fn begin(&mut self, layout: &Layout) -> Result<Run, Error> {
         self.n_steps += 1;
         let n_steps = self.n_steps;
         if self.full {
@@ -104,7 +104,7 @@ impl Graphs {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn end(&mut self, logits: u64) -> Result<LogitsStatus> {
+    pub(super) fn end(&mut self, logits: u64) -> Result<LogitsStatus, Error> {
         let Some(layout) = self.recording.take() else { return Ok(LogitsStatus::Ready) };
         let mut graph = Graph::end(logits, &self.stream)?;
         if !graph.start(&self.stream)? {
@@ -148,7 +148,7 @@ unsafe impl Send for Graph {}
 unsafe impl Sync for Graph {}
 
 impl Graph {
-    fn end(logits: u64, stream: &CudaStream) -> Result<Self> {
+    fn end(logits: u64, stream: &CudaStream) -> Result<Self, Error> {
         // SAFETY: the `Arc` keeps the stream alive, and its capture was begun by `begin`.
         let graph =
             unsafe { result::stream::end_capture(stream.cu_stream()) }.map_err(failed("record a step"))?;
@@ -157,7 +157,7 @@ impl Graph {
     }
 
     /// Instantiates and launches it. Returns false where the device has no memory for that.
-    fn start(&mut self, stream: &CudaStream) -> Result<bool> {
+    fn start(&mut self, stream: &CudaStream) -> Result<bool, Error> {
         if self.executable.is_null() {
             // SAFETY: the graph was recorded, and has not been instantiated.
             match unsafe { result::graph::instantiate(self.recorded, Flags(0)) } {
@@ -174,7 +174,7 @@ impl Graph {
         }
     }
 
-    fn launch(&self, stream: &CudaStream) -> Result<()> {
+    fn launch(&self, stream: &CudaStream) -> Result<(), Error> {
         // SAFETY: everything that the recorded launches name is alive: weights, cache and arena as
         // long as the backend, and `forget` is called when tables, arena or cache move.
         unsafe { result::graph::launch(self.executable, stream.cu_stream()) }

@@ -2,7 +2,7 @@
 //! memory. It opens no GPU and loads nothing.
 
 use super::{
-    Error, Gpu, Result, Sizes,
+    Error, Gpu, Sizes,
     peers::{self, Access},
     shard::{Shard, SharedHeads},
 };
@@ -30,7 +30,7 @@ impl Group {
     ///
     /// # Errors
     /// They are not of one kind, or the driver fails.
-    pub fn new(gpus: Vec<Gpu>) -> Result<Self> {
+    pub fn new(gpus: Vec<Gpu>) -> Result<Self, Error> {
         for gpu in gpus.iter().skip(1) {
             if !gpu.is_like(&gpus[0]) {
                 return Err(Error::Unequal {
@@ -92,7 +92,7 @@ impl Group {
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over.
-    pub fn config(&self, config: &Config) -> Result<Config> {
+    pub fn config(&self, config: &Config) -> Result<Config, Error> {
         let (n_cards, heads) = (self.gpus.len(), SharedHeads::from(Sizes::from(config)));
         let possible = heads.possible_cards();
         if !possible.contains(&n_cards) {

@@ -1,7 +1,7 @@
 //! Images of the kernels: machine code of several generations of GPUs, and PTX for later ones. The driver of
 //! a GPU decides which of them it loads; nothing is loaded here.
 
-use super::{Error, Result};
+use super::Error;
 
 /// Kernels of one target, by its name as the compiler has it: `sm_90a`, `compute_90`.
 pub(super) type Image = (&'static str, &'static [u8]);
@@ -69,7 +69,7 @@ impl Target {
     ///
     /// # Errors
     /// The binary has no kernels for it, or the driver loads none of them.
-    pub(super) fn of_gpu(name: &str, capability: (i32, i32), driver: i32) -> Result<Self> {
+    pub(super) fn of_gpu(name: &str, capability: (i32, i32), driver: i32) -> Result<Self, Error> {
         let names = IMAGES.first().map_or(&[][..], |(_, images)| images).iter().map(|&(name, _)| name);
         let target = Self::choose(names, capability).ok_or_else(|| Error::NoKernels {
             name: name.to_owned(),
@@ -79,7 +79,7 @@ impl Target {
         target.check_driver(driver, Some(name)).map(|()| target)
     }
 
-    fn check_driver(self, version: i32, gpu: Option<&str>) -> Result<()> {
+    fn check_driver(self, version: i32, gpu: Option<&str>) -> Result<(), Error> {
         let gpu = gpu.filter(|_| self.driver > MACHINE_CODE).map(str::to_owned);
         let needed = self.driver;
         if version < needed { Err(Error::OldDriver { version, needed, gpu }) } else { Ok(()) }
@@ -90,7 +90,7 @@ impl Target {
 ///
 /// # Errors
 /// The version is below 12.2.
-pub(super) fn check_driver(version: i32) -> Result<()> {
+pub(super) fn check_driver(version: i32) -> Result<(), Error> {
     Target { name: "", driver: MACHINE_CODE }.check_driver(version, None)
 }
 

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, DriverError, result, sys};
 use parking_lot::RwLock;
 
 use super::{
-    Error, Result,
+    Error,
     driver::failed,
     image::{IMAGES, Image, Target},
     tensor_map::TensorMap,
@@ -70,7 +70,7 @@ impl Shape {
     }
 
     /// Rejects sizes that no GPU launches, with the kernel's name.
-    fn check(self, kernel: &'static str) -> Result<()> {
+    fn check(self, kernel: &'static str) -> Result<(), Error> {
         if self.grid[1..].iter().any(|&n| n > MOST_BLOCKS) {
             return Err(Error::Grid { kernel, grid: self.grid });
         }
@@ -127,7 +127,7 @@ impl Kernels {
         target: Target,
         shared_bytes: usize,
         driver: i32,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         context.bind_to_thread().map_err(failed("use the device"))?;
         let load = |&(name, images): &(&'static str, &[Image])| {
             let image = images.iter().find(|(of_target, _)| *of_target == target.name);
@@ -136,7 +136,7 @@ impl Kernels {
             let module = unsafe { result::module::load_data(image.as_ptr().cast()) };
             Ok((name, Module(module.map_err(failed("load the kernels"))?)))
         };
-        let modules = IMAGES.iter().map(load).collect::<Result<_>>()?;
+        let modules = IMAGES.iter().map(load).collect::<Result<_, Error>>()?;
         let shared_bytes = shared_bytes as i32;
         Ok(Self { shared_bytes, modules, parameter_info: parameter_info(driver), known: RwLock::default() })
     }
@@ -156,7 +156,7 @@ impl Kernels {
         (module, kernel): (&'static str, &'static str),
         shape: Shape,
         arguments: &[Argument],
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         // SAFETY: the same conditions; there are no maps.
         unsafe { self.launch_over((stream, Start::After), (module, kernel), shape, &[], arguments) }
     }
@@ -175,7 +175,7 @@ impl Kernels {
         shape: Shape,
         maps: &[TensorMap],
         arguments: &[Argument],
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         if shape.grid.contains(&0) {
             return Ok(()); // nothing to do
         }
@@ -215,7 +215,7 @@ impl Kernels {
             .map_err(failed(kernel))
     }
 
-    fn kernel(&self, module: &'static str, kernel: &'static str) -> Result<Arc<Kernel>> {
+    fn kernel(&self, module: &'static str, kernel: &'static str) -> Result<Arc<Kernel>, Error> {
         let known = self.known.read().get(kernel).cloned();
         if let Some(known) = known {
             return Ok(known);

@@ -109,9 +109,6 @@ pub struct Effort {
     pub repeats: usize,
 }
 
-/// A result with the [`Error`] of this module.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
 /// Errors of using a GPU.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {

@@ -9,7 +9,7 @@ use cudarc::driver::{
     sys::{CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUresult},
 };
 
-use super::{Error, Result, driver::failed};
+use super::{Error, driver::failed};
 
 /// The purpose of memory, and the remedy where there is too little.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Memory {
     ///
     /// # Errors
     /// The device does not have that much.
-    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize, purpose: Purpose) -> Result<Self> {
+    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize, purpose: Purpose) -> Result<Self, Error> {
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| {
             // Any other error has a message of its own.
@@ -85,7 +85,7 @@ unsafe impl Sync for Pinned {}
 impl Pinned {
     /// # Errors
     /// The system does not have that much memory to lock.
-    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self> {
+    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, Error> {
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(failed("page-locked memory"))?;
         let at: *mut u8 = at.cast();
@@ -125,7 +125,7 @@ impl Mapped {
     ///
     /// # Errors
     /// The system does not have that much memory to lock.
-    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self> {
+    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, Error> {
         let flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_host(bytes, flags) }.map_err(failed("page-locked memory"))?;

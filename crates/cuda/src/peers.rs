@@ -10,7 +10,7 @@ use cudarc::driver::{
 };
 
 use super::{
-    Error, Gpu, Result,
+    Error, Gpu,
     driver::failed,
     launch::{Argument, Shape},
     memory::{MEASURED, Memory},
@@ -36,7 +36,7 @@ const PATTERN: [usize; 2] = [64, 4096];
 ///
 /// # Errors
 /// The driver fails.
-pub(super) fn access(from: &Gpu, to: &Gpu) -> Result<Access> {
+pub(super) fn access(from: &Gpu, to: &Gpu) -> Result<Access, Error> {
     if !enable(from, to)? {
         return Ok(Access::Refused);
     }
@@ -52,7 +52,7 @@ pub(super) fn access(from: &Gpu, to: &Gpu) -> Result<Access> {
     Ok(Access::Direct)
 }
 
-fn enable(from: &Gpu, to: &Gpu) -> Result<bool> {
+fn enable(from: &Gpu, to: &Gpu) -> Result<bool, Error> {
     let mut can = 0;
     let devices = [from, to].map(|gpu| gpu.context().cu_device());
     // SAFETY: the driver writes one number.
@@ -73,7 +73,7 @@ fn enable(from: &Gpu, to: &Gpu) -> Result<bool> {
 }
 
 /// The bytes that a kernel on `from` reads in the memory of `to` after the pattern was written.
-fn read_through(from: &Gpu, to: &Gpu, pattern: &[u8]) -> Result<Vec<u8>> {
+fn read_through(from: &Gpu, to: &Gpu, pattern: &[u8]) -> Result<Vec<u8>, Error> {
     let send = |gpu: &Gpu, bytes: &[u8]| {
         gpu.here()?;
         let memory = Memory::new(gpu.context(), bytes.len(), MEASURED)?;

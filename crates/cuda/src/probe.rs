@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, result, sys::CUevent_flags};
 
 use super::{
-    Effort, Gpu, Peak, Result,
+    Effort, Error, Gpu, Peak,
     adapter::Adapters,
     backend::{Cuda, Values},
     driver::failed,
@@ -43,7 +43,7 @@ impl Gpu {
     ///
     /// # Panics
     /// When the lengths are not those of as many tiles.
-    pub fn multiply_tiles(&self, a: &[u16], b: &[u16], d: &[f32]) -> Result<Vec<f32>> {
+    pub fn multiply_tiles(&self, a: &[u16], b: &[u16], d: &[f32]) -> Result<Vec<f32>, Error> {
         let n = d.len() / 128;
         assert!(d.len() == n * 128 && a.len() == n * 256 && b.len() == n * 128, "whole tiles of each");
         let stream = self.stream()?;
@@ -71,7 +71,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn peak(&self, effort: Effort) -> Result<Peak> {
+    pub fn peak(&self, effort: Effort) -> Result<Peak, Error> {
         let stream = self.stream()?;
         let blocks = 4 * self.multiprocessors();
         let sums = Memory::new(self.context(), 4 * blocks, MEASURED)?;
@@ -117,7 +117,7 @@ impl Gpu {
         [n, k]: [usize; 2],
         rows: &[usize],
         repeats: usize,
-    ) -> Result<Vec<f64>> {
+    ) -> Result<Vec<f64>, Error> {
         let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let launch =
@@ -138,7 +138,7 @@ impl Gpu {
         [n, k]: [usize; 2],
         rows: &[usize],
         repeats: usize,
-    ) -> Result<Vec<(&'static str, f64)>> {
+    ) -> Result<Vec<(&'static str, f64)>, Error> {
         let products = Products::new(self, config, Format::Bf16, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let launches = measured::candidates(self.products_by, [m, n, k], products::k_slice(n, k));
@@ -154,7 +154,7 @@ impl Gpu {
         rows.iter().map(of_rows).collect()
     }
 
-    fn stream(&self) -> Result<Arc<CudaStream>> {
+    fn stream(&self) -> Result<Arc<CudaStream>, Error> {
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         self.context().new_stream().map_err(failed("a stream"))
     }
@@ -164,8 +164,8 @@ impl Gpu {
         &self,
         stream: &CudaStream,
         repeats: usize,
-        mut work: impl FnMut() -> Result<()>,
-    ) -> Result<f64> {
+        mut work: impl FnMut() -> Result<(), Error>,
+    ) -> Result<f64, Error> {
         let event =
             || self.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(failed("an event"));
         let (begin, end) = (event()?, event()?);
@@ -212,7 +212,7 @@ impl<'a> Products<'a> {
         [n, k]: [usize; 2],
         rows: &[usize],
         repeats: usize,
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let Some(bytes) = weight_bytes(format, [n, k]) else {
             panic!("no product of [{n}, {k}] in {format:?}");
         };
@@ -223,7 +223,7 @@ impl<'a> Products<'a> {
         let repeats = repeats.max(1);
         let n_copies = BEYOND_CACHE.div_ceil(bytes).min(MOST_COPIES).min(repeats);
         let upload = WeightUpload::new(gpu, cuda.stream())?;
-        let weight = |seed: usize| -> Result<Linear> {
+        let weight = |seed: usize| -> Result<Linear, Error> {
             let memory = Memory::new(gpu.context(), bytes, MEASURED)?;
             upload.fill(memory.at(), 0..bytes / 2, Fill { seed: seed as u32, scale: 0.02 })?;
             let (memory, k_slice) = (Arc::new(memory), products::k_slice(n, k));
@@ -237,7 +237,7 @@ impl<'a> Products<'a> {
     }
 
     /// Seconds of one product of `m` rows by this launch.
-    fn seconds(&self, m: usize, launch: &Launch) -> Result<f64> {
+    fn seconds(&self, m: usize, launch: &Launch) -> Result<f64, Error> {
         let [n, k] = self.shape;
         let operand = |values: usize, bytes: usize| Memory::new(self.gpu.context(), values * bytes, MEASURED);
         let (x, y) = (operand(m * k, 2)?, operand(m * n, 4)?);

@@ -24,7 +24,7 @@ mod operations;
 use cudarc::driver::{CudaEvent, sys::CUevent_flags};
 
 use super::{
-    Error, Group, Result, Sizes,
+    Error, Group, Sizes,
     backend::Cuda,
     driver::failed,
     graphs::{Graphs, Run},
@@ -97,7 +97,7 @@ impl Ranks {
         let name = |(card, gpu): (usize, &super::Gpu)| {
             open((card, gpu)).map_err(|error: Error| error.on_card(gpu.ordinal()))
         };
-        let cards = group.gpus().iter().enumerate().map(name).collect::<Result<Vec<Card>>>()?;
+        let cards = group.gpus().iter().enumerate().map(name).collect::<Result<Vec<Card>, Error>>()?;
         let records = group.gpus().iter().all(|gpu| gpu.graphs);
         let graphs = cards.first().filter(|_| records).map(|first| Graphs::new(first.cuda.stream()));
         let detour = (!group.has_peers()).then(|| Detour::new(&group.gpus()[0])).transpose()?;

@@ -1,7 +1,7 @@
 //! A rope's tables on the device: for all announced positions, and beyond them for a longer sequence.
 
 use super::{
-    Result,
+    Error,
     memory::{Memory, STEPS},
     weight_upload::WeightUpload,
 };
@@ -33,7 +33,7 @@ impl RopeTable {
     ///
     /// # Errors
     /// The device has no memory for them, or fails.
-    pub(super) fn reach(&mut self, n: usize, upload: &mut WeightUpload) -> Result<bool> {
+    pub(super) fn reach(&mut self, n: usize, upload: &mut WeightUpload) -> Result<bool, Error> {
         if n <= self.angles.n_positions() && self.tables.is_some() {
             return Ok(false);
         }
@@ -45,7 +45,7 @@ impl RopeTable {
     ///
     /// # Errors
     /// Those of [`RopeTable::reach`].
-    pub(super) fn make(&mut self, n: usize, upload: &mut WeightUpload) -> Result<()> {
+    pub(super) fn make(&mut self, n: usize, upload: &mut WeightUpload) -> Result<(), Error> {
         self.angles.reach(n);
         let bytes = |table: &[f32]| table.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let (cos, sin) = self.angles.tables();

@@ -4,7 +4,7 @@
 
 use cudarc::driver::{CudaEvent, CudaStream, result};
 
-use super::{Gpu, Result, driver::failed, memory::Pinned};
+use super::{Error, Gpu, driver::failed, memory::Pinned};
 
 /// The least bytes that are reserved for a step.
 const LEAST: usize = 1 << 16;
@@ -20,7 +20,7 @@ pub(super) struct StepUpload {
 impl StepUpload {
     /// # Errors
     /// The device fails.
-    pub(super) fn new(gpu: &Gpu) -> Result<Self> {
+    pub(super) fn new(gpu: &Gpu) -> Result<Self, Error> {
         let sent = gpu.context().new_event(None).map_err(failed("an event"))?;
         Ok(Self { gpu: gpu.clone(), pinned: None, sent })
     }
@@ -29,7 +29,7 @@ impl StepUpload {
     ///
     /// # Errors
     /// The system has no memory to lock.
-    pub(super) fn reserve(&mut self, n: usize) -> Result<()> {
+    pub(super) fn reserve(&mut self, n: usize) -> Result<(), Error> {
         if self.pinned.as_ref().is_some_and(|pinned| pinned.bytes().len() >= 4 * n) {
             return Ok(());
         }
@@ -42,7 +42,7 @@ impl StepUpload {
     ///
     /// # Errors
     /// The device fails, or the system has no memory to lock.
-    pub(super) fn send(&mut self, numbers: &[i32], to: u64, stream: &CudaStream) -> Result<()> {
+    pub(super) fn send(&mut self, numbers: &[i32], to: u64, stream: &CudaStream) -> Result<(), Error> {
         self.reserve(numbers.len())?;
         self.sent.synchronize().map_err(failed("send a step"))?;
         let Some(pinned) = &mut self.pinned else { return Ok(()) };

@@ -4,7 +4,7 @@
 
 use cudarc::driver::{DriverError, sys};
 
-use super::{Result, driver::failed};
+use super::{Error, driver::failed};
 
 /// Values of a row of a tile: 128 bytes of `bf16`, which lie in shared memory under the swizzle of 128 bytes.
 const ROW: u32 = 64;
@@ -22,7 +22,7 @@ impl TensorMap {
     /// # Errors
     /// The driver rejects an address that is not a multiple of 16, a `k` that is not one of 8, or a tile of
     /// more than 256 rows.
-    pub(super) fn rows(at: u64, rows: usize, k: usize, tall: usize) -> Result<Self> {
+    pub(super) fn rows(at: u64, rows: usize, k: usize, tall: usize) -> Result<Self, Error> {
         Self::encode(at, [k, rows], [2 * k], [ROW, tall as u32])
     }
 
@@ -31,7 +31,7 @@ impl TensorMap {
     ///
     /// # Errors
     /// Those of [`Self::rows`].
-    pub(super) fn gates(at: u64, n: usize, k: usize, tall: usize) -> Result<Self> {
+    pub(super) fn gates(at: u64, n: usize, k: usize, tall: usize) -> Result<Self, Error> {
         Self::encode(at, [k, 8, 2, n / 8], [2 * k, 2 * k * n, 16 * k], [ROW, 8, 2, tall as u32 / 16])
     }
 
@@ -41,7 +41,7 @@ impl TensorMap {
     ///
     /// # Errors
     /// Those of [`Self::rows`].
-    pub(super) fn heads(at: u64, n: usize, k: usize, dim: usize, tall: usize) -> Result<Self> {
+    pub(super) fn heads(at: u64, n: usize, k: usize, dim: usize, tall: usize) -> Result<Self, Error> {
         let strips = dim / 16;
         let tile = [ROW, 8, 2, strips as u32, (tall / dim) as u32];
         Self::encode(at, [k, 8, 2, strips, n / dim], [2 * k, k * dim, 16 * k, 2 * k * dim], tile)
@@ -52,7 +52,7 @@ impl TensorMap {
         sizes: [usize; RANK],
         strides: [usize; OUTER],
         tile: [u32; RANK],
-    ) -> Result<Self> {
+    ) -> Result<Self, Error> {
         let (sizes, strides) = (sizes.map(|n| n as u64), strides.map(|n| n as u64));
         let steps = [1_u32; RANK];
         let mut map = sys::CUtensorMap { opaque: [0; 16] };

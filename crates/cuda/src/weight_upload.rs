@@ -7,7 +7,7 @@ use std::{ops::Range, sync::Arc};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
 use super::{
-    Error, Gpu, Result,
+    Error, Gpu,
     driver::failed,
     launch::{Argument, Shape},
     memory::{Memory, Pinned, Purpose, WEIGHTS},
@@ -28,7 +28,7 @@ pub(super) struct WeightUpload {
 impl WeightUpload {
     /// # Errors
     /// The system has no memory to lock.
-    pub(super) fn new(gpu: &Gpu, stream: &Arc<CudaStream>) -> Result<Self> {
+    pub(super) fn new(gpu: &Gpu, stream: &Arc<CudaStream>) -> Result<Self, Error> {
         let context = gpu.context();
         let piece = || {
             let event = context.new_event(None).map_err(failed("an event"))?;
@@ -43,11 +43,11 @@ impl WeightUpload {
     ///
     /// # Errors
     /// The device does not have that much.
-    pub(super) fn memory(&self, bytes: usize) -> Result<Memory> {
+    pub(super) fn memory(&self, bytes: usize) -> Result<Memory, Error> {
         self.memory_for(bytes, WEIGHTS)
     }
 
-    fn memory_for(&self, bytes: usize, purpose: Purpose) -> Result<Memory> {
+    fn memory_for(&self, bytes: usize, purpose: Purpose) -> Result<Memory, Error> {
         self.context.bind_to_thread().map_err(failed("use the device"))?;
         Memory::new(&self.context, bytes, purpose)
     }
@@ -62,7 +62,7 @@ impl WeightUpload {
         n: usize,
         unit: usize,
         fill: &mut impl FnMut(Range<usize>, &mut [u8]),
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         // A unit larger than a piece has a piece of its own size.
         let units = (PIECE / unit.max(1)).max(1);
         if unit > PIECE && self.pieces[0].0.bytes().len() < unit {
@@ -89,7 +89,7 @@ impl WeightUpload {
     ///
     /// # Errors
     /// The device has no memory for it, or fails.
-    pub(super) fn bytes(&mut self, bytes: &[u8], purpose: Purpose) -> Result<Memory> {
+    pub(super) fn bytes(&mut self, bytes: &[u8], purpose: Purpose) -> Result<Memory, Error> {
         let memory = self.memory_for(bytes.len(), purpose)?;
         self.send_to(memory.at(), bytes.len(), 1, &mut |range, piece| piece.copy_from_slice(&bytes[range]))?;
         Ok(memory)
@@ -99,7 +99,7 @@ impl WeightUpload {
     ///
     /// # Errors
     /// Those of [`WeightUpload::bytes`].
-    pub(super) fn floats(&mut self, values: &[f32]) -> Result<Memory> {
+    pub(super) fn floats(&mut self, values: &[f32]) -> Result<Memory, Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let memory = self.bytes(&bytes, WEIGHTS)?;
         self.finish()?;
@@ -110,7 +110,7 @@ impl WeightUpload {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn fill(&self, at: u64, numbers: Range<usize>, fill: Fill) -> Result<()> {
+    pub(super) fn fill(&self, at: u64, numbers: Range<usize>, fill: Fill) -> Result<(), Error> {
         let n = numbers.len();
         let blocks = n.div_ceil(256).min(32 * self.gpu.multiprocessors());
         let arguments = [
@@ -132,7 +132,7 @@ impl WeightUpload {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn finish(&self) -> Result<()> {
+    pub(super) fn finish(&self) -> Result<(), Error> {
         self.stream.synchronize().map_err(failed("send weights"))
     }
 }

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::{
-    Result,
+    Error,
     adapter::Adapters,
     memory::{Memory, WEIGHTS},
     products::{self, Way},
@@ -116,7 +116,7 @@ impl<'a> Found<'a> {
     }
 
     /// Uploads the matrix to an address, in the layout for products.
-    fn send(&self, to: u64, upload: &mut WeightUpload) -> Result<()> {
+    fn send(&self, to: u64, upload: &mut WeightUpload) -> Result<(), Error> {
         let row_bytes = self.format.row_bytes(self.k);
         let file = match &self.from {
             Source::File(bytes) => &bytes[self.rows.start * row_bytes..self.rows.end * row_bytes],

@@ -3,7 +3,7 @@
 use cudarc::driver::result;
 
 use super::super::{
-    Gpu, Result,
+    Error, Gpu,
     driver::failed,
     launch::{Argument, Shape},
     memory::{MEASURED, Memory},
@@ -27,7 +27,7 @@ impl Gpu {
         format: Format,
         blocks: &[u8],
         [n, k]: [usize; 2],
-    ) -> Result<Option<(&'static str, Vec<u16>)>> {
+    ) -> Result<Option<(&'static str, Vec<u16>)>, Error> {
         let Way::Panel(kernel) = Way::new(format) else { return Ok(None) };
         assert_eq!(blocks.len(), n * format.row_bytes(k), "blocks of [{n}, {k}]");
         self.context().bind_to_thread().map_err(failed("use the device"))?;

@@ -6,7 +6,7 @@
 use half::bf16;
 
 use super::super::{
-    Gpu, Result,
+    Error, Gpu,
     driver::failed,
     launch::{Argument, Shape, Start},
     memory::{MEASURED, Memory},
@@ -48,7 +48,7 @@ impl Gpu {
         w: &[u8],
         [n, k]: [usize; 2],
         of_experts: &[Vec<u32>],
-    ) -> Result<[Computed; 2]> {
+    ) -> Result<[Computed; 2], Error> {
         products::check(n, k)?;
         self.here()?;
         let stream = self.context().new_stream().map_err(failed("a stream"))?;
@@ -78,7 +78,7 @@ impl Gpu {
         Ok([sums, gated])
     }
 
-    fn sent(&self, bytes: &[u8]) -> Result<Memory> {
+    fn sent(&self, bytes: &[u8]) -> Result<Memory, Error> {
         let memory = Memory::new(self.context(), bytes.len(), MEASURED)?;
         // SAFETY: the memory has `bytes.len()` bytes; the copy is complete on return.
         unsafe { result::memcpy_htod_sync(memory.at(), bytes) }.map_err(failed("send a product"))?;
@@ -94,7 +94,7 @@ impl Operands<'_> {
         (tiles, n_tiles): (&Memory, usize),
         row_bytes: usize,
         more: &[Argument],
-    ) -> Result<Vec<u8>> {
+    ) -> Result<Vec<u8>, Error> {
         let (bytes, [n, k]) = (self.n_pairs * row_bytes, self.shape);
         let out = Memory::new(self.gpu.context(), bytes, MEASURED)?;
         let blocks = n_tiles * n.div_ceil(by.tile.outputs);

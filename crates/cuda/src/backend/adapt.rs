@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         adapter::ITEM_ROWS,
         arena::Slot,
         launch::{Argument, Shape},
@@ -23,7 +23,7 @@ impl Cuda {
 
     /// `y += scale B (A x)` for the current rows that take an adapter. Nothing is launched without such rows,
     /// or where no adapter has an update of these matrices.
-    pub(super) fn add_adapters(&self, x: &Values, w: &Linear, (y, ldy): (u64, usize)) -> Result<()> {
+    pub(super) fn add_adapters(&self, x: &Values, w: &Linear, (y, ldy): (u64, usize)) -> Result<(), Error> {
         let adapted = self.plan.adapted;
         let Some(table) = w.adapters.table().filter(|_| adapted.n_items > 0) else { return Ok(()) };
         let (n_items, n_matrices) = (adapted.n_items, table.n_matrices);

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         launch::{Argument, Shape},
         memory::Memory,
@@ -31,7 +31,7 @@ impl Cuda {
         queries: &Queries,
         rows: Rows,
         sinks: Option<&Memory>,
-    ) -> Result<Values> {
+    ) -> Result<Values, Error> {
         let kind = queries.kind;
         let out = self.values(Slot::Attended, queries.values.n_rows, 2 * self.config.query_width(kind))?;
         let first_head = self.shard.card * self.config.n_heads;
@@ -53,7 +53,7 @@ impl Cuda {
     }
 
     /// Attention of the rows whose keys are split, and the merge of their splits.
-    fn attend_splits(&self, attended: &Attended<'_>, out: &Values) -> Result<()> {
+    fn attend_splits(&self, attended: &Attended<'_>, out: &Values) -> Result<(), Error> {
         let &Attended { plan, heads, sinks, .. } = attended;
         if plan.splits.is_empty() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Cuda {
     }
 
     /// Multiplies attended values by the sigmoids of their gates.
-    fn gate_attended(&self, attended: &Values, rows: Rows, width: usize) -> Result<()> {
+    fn gate_attended(&self, attended: &Values, rows: Rows, width: usize) -> Result<(), Error> {
         let n_rows = attended.n_rows;
         let is_taken = rows == Rows::Wanted && !self.plan.takes_all();
         let gates = if is_taken { Slot::WantedGates } else { Slot::Gates };
@@ -89,7 +89,11 @@ impl Cuda {
     }
 
     /// The stream, the queries and the gates of attended values of the rows with logits.
-    pub(super) fn take_wanted_rows(&mut self, x: &Values, queries: Queries) -> Result<(Values, Queries)> {
+    pub(super) fn take_wanted_rows(
+        &mut self,
+        x: &Values,
+        queries: Queries,
+    ) -> Result<(Values, Queries), Error> {
         self.plan.adapted = self.plan.wanted_adapted;
         let (n, hidden) = (self.plan.n_wanted, self.config.hidden);
         let width = self.config.query_width(queries.kind);
@@ -113,7 +117,7 @@ impl Cuda {
         launch: &plan::Launch,
         kernel: &'static str,
         outputs: &[u64],
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let &config::Attention { n_kv_heads, head_dim, window, .. } = attended.heads;
         let (n_heads, attention_scale) = (self.config.n_heads, self.config.attention_scale);
         let (keys, values) = self.cached(attended.layer);

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         plan::{Layout, Plan},
     },
     Cuda, tail,
@@ -32,7 +32,7 @@ impl Cuda {
     }
 
     /// Uploads a step's plan, and copies its blocks and states.
-    pub(crate) fn start(&mut self, plan: Plan) -> Result<()> {
+    pub(crate) fn start(&mut self, plan: Plan) -> Result<(), Error> {
         self.plan = plan;
         self.hold(self.plan.extent())?;
         self.noted = tail::Noted::default();
@@ -58,13 +58,13 @@ impl Cuda {
     }
 
     /// Uploads the step's numbers. Recordings refer to their memory.
-    fn send(&mut self) -> Result<()> {
+    fn send(&mut self) -> Result<(), Error> {
         let to = self.numbers()?;
         self.step_upload.send(&self.plan.numbers.values, to, &self.stream)
     }
 
     /// Extends the ropes' tables to the positions of the step.
-    fn reach(&mut self, step: &Step) -> Result<()> {
+    fn reach(&mut self, step: &Step) -> Result<(), Error> {
         let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
         let upload = self.weight_upload.get_mut();
         let mut moved = self.angles.reach(furthest, upload)?;

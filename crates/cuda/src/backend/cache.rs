@@ -4,7 +4,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         launch::{Argument, Shape},
         memory::Memory,
     },
@@ -45,14 +45,14 @@ impl Cuda {
     }
 
     /// Copies the step's blocks.
-    pub(super) fn copy_blocks(&self) -> Result<()> {
+    pub(super) fn copy_blocks(&self) -> Result<(), Error> {
         for kind in [AttentionKind::Full, AttentionKind::Sliding] {
             self.copy_blocks_of(kind)?;
         }
         Ok(())
     }
 
-    fn copy_blocks_of(&self, kind: AttentionKind) -> Result<()> {
+    fn copy_blocks_of(&self, kind: AttentionKind) -> Result<(), Error> {
         let parts = self.config.attention(kind).cached_parts();
         let (n, halves) = (self.plan.n_copies, parts * self.config.n_layers_of(kind));
         if halves == 0 {

@@ -4,7 +4,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         experts::{Experts, Stack},
         launch::{Argument, Shape},
@@ -52,7 +52,7 @@ impl Cuda {
         h: &Values,
         experts: &Experts,
         After { norm, factor, next }: After<'_, Memory>,
-    ) -> Result<Values> {
+    ) -> Result<Values, Error> {
         self.route(h, experts)?;
         if let Some(gated) = self.shared_gated(h, experts)? {
             self.shared_output(&gated, experts)?;
@@ -75,7 +75,7 @@ impl Cuda {
         x: &Values,
         &Beside { gated, down, experts, norms }: &Beside<'_, Self>,
         &After { norm, factor, next }: &After<'_, Memory>,
-    ) -> Result<Values> {
+    ) -> Result<Values, Error> {
         let hidden = 4 * self.config.hidden;
         let dense = self.values(Slot::Beside, x.n_rows, hidden)?;
         self.multiply(gated, down, (dense.at(), down.n), false)?;
@@ -89,7 +89,7 @@ impl Cuda {
     }
 
     /// The experts of each row and their weights, and the pairs sorted by expert.
-    pub(crate) fn route(&self, h: &Values, experts: &Experts) -> Result<()> {
+    pub(crate) fn route(&self, h: &Values, experts: &Experts) -> Result<(), Error> {
         let (rows, n) = (h.n_rows, experts.n);
         let logits = self.values(Slot::Product, rows, 4 * experts.router.n)?; // [rows, parts, n or n + 1]
         self.multiply(h, &experts.router, (logits.at(), experts.router.n), false)?;
@@ -118,12 +118,12 @@ impl Cuda {
     }
 
     /// Experts, weights and pairs of each row's choices.
-    fn choices(&self, pairs: usize) -> Result<[u64; 3]> {
+    fn choices(&self, pairs: usize) -> Result<[u64; 3], Error> {
         let slot = |slot| self.slot(slot, 4 * pairs);
         Ok([slot(Slot::Chosen)?, slot(Slot::ChosenWeights)?, slot(Slot::PairPlaces)?])
     }
 
-    fn sort_pairs(&self, rows: usize, experts: &Experts) -> Result<()> {
+    fn sort_pairs(&self, rows: usize, experts: &Experts) -> Result<(), Error> {
         let (n, top_k) = (experts.n, experts.routing.top_k);
         let pairs = rows * top_k;
         let [chosen, _, places] = self.choices(pairs)?;
@@ -148,7 +148,7 @@ impl Cuda {
     }
 
     /// The gated values of each pair of row and expert, of the columns that this card computes.
-    pub(crate) fn gated_experts(&self, h: &Values, experts: &Experts) -> Result<Values> {
+    pub(crate) fn gated_experts(&self, h: &Values, experts: &Experts) -> Result<Values, Error> {
         let (pairs, stack) = (h.n_rows * experts.routing.top_k, &experts.gate_up);
         let out = self.values(Slot::ExpertGated, pairs, stack.n)?; // [pairs, n / 2]
         let rows = self.slot(Slot::PairRows, 4 * pairs)?;
@@ -161,7 +161,7 @@ impl Cuda {
     }
 
     /// The outputs of each pair, of the columns that this card computes.
-    pub(crate) fn expert_outputs(&self, gated: &Values, experts: &Experts) -> Result<()> {
+    pub(crate) fn expert_outputs(&self, gated: &Values, experts: &Experts) -> Result<(), Error> {
         let (pairs, stack) = (gated.n_rows, &experts.down);
         let out = self.slot(Slot::ExpertOutputs, 4 * pairs * stack.n)?;
         let by = self.tile_of(stack, pairs, experts.n);
@@ -176,7 +176,7 @@ impl Cuda {
         [x, rows, out]: [u64; 3],
         pairs: usize,
         more: &[Argument],
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let n_tiles = grouped::most_tiles(pairs, n_experts, by.tile.tokens);
         let tiles = self.slot(tiles, 16 * n_tiles)?;
         let weights = self.weights_of_stack(stack, n_experts)?;
@@ -198,7 +198,7 @@ impl Cuda {
 
     /// The address of a stack's weights in a format that has products: its own, or a panel with those of the
     /// experts that have rows.
-    fn weights_of_stack(&self, stack: &Stack, n_experts: usize) -> Result<u64> {
+    fn weights_of_stack(&self, stack: &Stack, n_experts: usize) -> Result<u64, Error> {
         let Way::Panel(kernel) = stack.way else { return Ok(stack.memory.at()) };
         let n_rows = n_experts * stack.n;
         let panel = self.slot(Slot::Panel, 2 * n_rows * stack.k)?;
@@ -214,20 +214,20 @@ impl Cuda {
     }
 
     /// The gated values of the shared expert.
-    pub(crate) fn shared_gated(&self, h: &Values, experts: &Experts) -> Result<Option<Values>> {
+    pub(crate) fn shared_gated(&self, h: &Values, experts: &Experts) -> Result<Option<Values>, Error> {
         let Some(shared) = &experts.shared else { return Ok(None) };
         self.gated_of(h, &shared.gate_up, shared.width).map(Some)
     }
 
     /// The shared expert's outputs, in the columns of [`Slot::Product`] that this card computes.
-    pub(crate) fn shared_output(&self, gated: &Values, experts: &Experts) -> Result<()> {
+    pub(crate) fn shared_output(&self, gated: &Values, experts: &Experts) -> Result<(), Error> {
         let Some(shared) = &experts.shared else { return Ok(()) };
         let at = self.shared_columns(gated.n_rows, experts)?;
         self.multiply(gated, &shared.down, (at, self.config.hidden), false)
     }
 
     /// The address of the shared expert's first column that this card computes; 0 without a shared expert.
-    fn shared_columns(&self, n_rows: usize, experts: &Experts) -> Result<u64> {
+    fn shared_columns(&self, n_rows: usize, experts: &Experts) -> Result<u64, Error> {
         let Some(shared) = &experts.shared else { return Ok(0) };
         let product = self.slot(Slot::Product, 4 * n_rows * self.config.hidden)?;
         Ok(product + 4 * shared.down.outputs[0].start as u64)
@@ -239,7 +239,7 @@ impl Cuda {
         n_rows: usize,
         experts: &Experts,
         Merged { to, adds }: Merged,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let (top_k, cols) = (experts.routing.top_k, experts.down.n);
         let pairs = n_rows * top_k;
         let [_, weights, places] = self.choices(pairs)?;

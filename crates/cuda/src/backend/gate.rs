@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         launch::{Argument, Shape},
         products::{Kind, Way, fused},
@@ -20,7 +20,7 @@ use tribunal_model::{
 impl Cuda {
     /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel has
     /// both for these weights and rows.
-    fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>> {
+    fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>, Error> {
         let ([part], [gates, ups]) = (&w.parts[..], &w.outputs[..]) else { return Ok(None) };
         // The updates of adapters precede the gate.
         let alone = w.bias.is_none() && !self.adds_adapters(w) && gates.len() == ups.len();
@@ -54,7 +54,7 @@ impl Cuda {
     }
 
     /// The gated values of fused gate and up projections, which have `n` columns each.
-    pub(super) fn gated_of(&self, x: &Values, w: &Linear, n: usize) -> Result<Values> {
+    pub(super) fn gated_of(&self, x: &Values, w: &Linear, n: usize) -> Result<Values, Error> {
         if let Some(gated) = self.multiply_gated(x, w)? {
             return Ok(gated);
         }
@@ -64,7 +64,7 @@ impl Cuda {
     }
 
     /// The nonlinearity of a product with the matrix of a half without a gate.
-    pub(super) fn pointwise_of(&self, x: &Values, w: &Linear, function: Pointwise) -> Result<Values> {
+    pub(super) fn pointwise_of(&self, x: &Values, w: &Linear, function: Pointwise) -> Result<Values, Error> {
         let (rows, n) = (x.n_rows, w.n);
         let up = self.values(Slot::Product, rows, 4 * n)?;
         self.multiply(x, w, (up.at(), n), false)?;
@@ -87,7 +87,7 @@ impl Cuda {
     }
 
     /// The gate of a product that is in memory.
-    fn gate(&self, gate_up: &Values, n: usize) -> Result<Values> {
+    fn gate(&self, gate_up: &Values, n: usize) -> Result<Values, Error> {
         let rows = gate_up.n_rows;
         let out = self.values(Slot::Gated, rows, 2 * n)?;
         let (kernel, how) = match self.config.activation {

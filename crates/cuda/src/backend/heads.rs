@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         launch::{Argument, Shape},
         memory::Memory,
@@ -24,7 +24,7 @@ impl Cuda {
         x: &Values,
         w: &Linear,
         kind: AttentionKind,
-    ) -> Result<Option<Queries>> {
+    ) -> Result<Option<Queries>, Error> {
         let n_heads = self.config.n_heads;
         let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = self.config.attention(kind);
         let [part] = &w.parts[..] else { return Ok(None) };
@@ -77,7 +77,7 @@ impl Cuda {
         [q, k, v]: [Option<&'a Memory>; 3],
         width: usize,
         kind: AttentionKind,
-    ) -> Result<[Option<&'a Memory>; 3]> {
+    ) -> Result<[Option<&'a Memory>; 3], Error> {
         let &Attention { n_kv_heads, head_dim, .. } = self.config.attention(kind);
         let mut first = 0;
         for (norm, n_heads) in [(q, self.config.n_heads), (k, n_kv_heads)] {
@@ -97,7 +97,7 @@ impl Cuda {
         qkv: &Values,
         norms: [Option<&Memory>; 3],
         kind: AttentionKind,
-    ) -> Result<Queries> {
+    ) -> Result<Queries, Error> {
         let n_heads = self.config.n_heads;
         let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = self.config.attention(kind);
         let width = self.config.query_width(kind);
@@ -126,7 +126,12 @@ impl Cuda {
     }
 
     /// The rotation of heads and their destinations: cosines, sines, positions, slots, queries, keys, values.
-    fn places_of_heads(&self, layer: usize, queries: &Values, kind: AttentionKind) -> Result<[u64; 7]> {
+    fn places_of_heads(
+        &self,
+        layer: usize,
+        queries: &Values,
+        kind: AttentionKind,
+    ) -> Result<[u64; 7], Error> {
         let sliding = if kind == AttentionKind::Sliding { self.sliding_angles.as_ref() } else { None };
         let (cos, sin) = sliding.unwrap_or(&self.angles).at();
         let (keys, values) = self.cached(layer);

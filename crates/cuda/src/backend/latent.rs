@@ -7,7 +7,7 @@ use half::bf16;
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         launch::{Argument, Shape},
         memory::{Memory, WEIGHTS},
@@ -115,7 +115,12 @@ impl Cuda {
     }
 
     /// Norms of compressed queries, the first values of each row of a product.
-    fn norm_latent(&self, x: &Values, latent: &Latent, (weight, n): (&Memory, usize)) -> Result<Values> {
+    fn norm_latent(
+        &self,
+        x: &Values,
+        latent: &Latent,
+        (weight, n): (&Memory, usize),
+    ) -> Result<Values, Error> {
         let out = self.values(Slot::Attended, x.n_rows, 2 * n)?;
         let pointers = [x.at(), weight.at(), out.at()].map(Argument::At);
         let sizes = [x.n_rows, latent.down.n, n].map(Argument::size);
@@ -128,7 +133,7 @@ impl Cuda {
     }
 
     /// Writes the last values of each row of a product to the row's slot of the cache.
-    fn store_latent(&self, layer: usize, x: &Values, latent: &Latent) -> Result<()> {
+    fn store_latent(&self, layer: usize, x: &Values, latent: &Latent) -> Result<(), Error> {
         let (heads, sizes, pitch) = (&self.config.full, &latent.sizes, latent.down.n);
         let rows = x.at() + 4 * (pitch - heads.head_dim) as u64;
         let (cos, sin) = self.angles.at();
@@ -146,7 +151,7 @@ impl Cuda {
     }
 
     /// Queries of the cached rows from those of heads.
-    fn absorb(&self, x: &Values, latent: &Latent) -> Result<Queries> {
+    fn absorb(&self, x: &Values, latent: &Latent) -> Result<Queries, Error> {
         let (heads, sizes) = (&self.config.full, &latent.sizes);
         let (n_rows, n_heads, rank) = (x.n_rows, self.config.n_heads, sizes.rank);
         let pitch = n_heads * heads.query_dim();
@@ -174,7 +179,7 @@ impl Cuda {
     /// The output of each head from the compressed values that it attends to.
     ///
     /// Shape: `[rows, heads, head_dim]`, of which the first `rank` are read -> `[rows, heads value_dim]`.
-    pub(super) fn expanded(&self, attended: &Values, latent: &Latent) -> Result<Values> {
+    pub(super) fn expanded(&self, attended: &Values, latent: &Latent) -> Result<Values, Error> {
         let (heads, sizes) = (&self.config.full, &latent.sizes);
         let (n_rows, n_heads) = (attended.n_rows, self.config.n_heads);
         let out = self.values(Slot::Queries, n_rows, 2 * n_heads * sizes.value_dim)?;
@@ -224,7 +229,7 @@ fn matrices_of_heads(
 }
 
 /// Numbers on the device, rounded to bf16.
-fn narrowed(values: &[f32], upload: &mut WeightUpload) -> Result<Memory> {
+fn narrowed(values: &[f32], upload: &mut WeightUpload) -> Result<Memory, Error> {
     let bytes: Vec<u8> = values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
     let memory = upload.bytes(&bytes, WEIGHTS)?;
     upload.finish()?;

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Error, Result,
+        Error,
         arena::Slot,
         delta_net::{DeltaNet, layers_before, rule},
         launch::{Argument, Shape},
@@ -56,7 +56,7 @@ impl Cuda {
         h: &Values,
         projections: &Linear,
         weights: &DeltaNet,
-    ) -> Result<Values> {
+    ) -> Result<Values, Error> {
         let missing = || Error::Room("there are no states of sequences".into());
         let config = self.config.delta_net.as_ref().ok_or_else(missing)?;
         let states = self.states.as_ref().ok_or_else(missing)?;
@@ -78,7 +78,7 @@ impl Cuda {
     }
 
     /// Convolved queries, keys and values, and the gates of the state.
-    fn convolve(&self, layer: &Layer<'_>, weights: &DeltaNet) -> Result<()> {
+    fn convolve(&self, layer: &Layer<'_>, weights: &DeltaNet) -> Result<(), Error> {
         let numbers = self.numbers()?;
         let [positions, of_rows, sequences] =
             [self.plan.positions, layer.recurrent.of_rows, layer.recurrent.sequences]
@@ -95,7 +95,7 @@ impl Cuda {
     }
 
     /// The delta rule over the rows of each sequence: its state and the outputs of each head.
-    fn apply_rule(&self, layer: &Layer<'_>) -> Result<()> {
+    fn apply_rule(&self, layer: &Layer<'_>) -> Result<(), Error> {
         let numbers = self.numbers()?;
         let [positions, sequences] =
             [self.plan.positions, layer.recurrent.sequences].map(|at| at.from(numbers));
@@ -110,7 +110,7 @@ impl Cuda {
     }
 
     /// The norm of each head's outputs, and its gate.
-    fn gate_mixed(&self, layer: &Layer<'_>, weights: &DeltaNet) -> Result<Values> {
+    fn gate_mixed(&self, layer: &Layer<'_>, weights: &DeltaNet) -> Result<Values, Error> {
         let n_rows = layer.projected.n_rows;
         let out = self.values(Slot::MixedOut, n_rows, 2 * layer.config.widths()[2])?;
         let of_rows = layer.recurrent.of_rows.from(self.numbers()?);
@@ -122,7 +122,7 @@ impl Cuda {
         Ok(out)
     }
 
-    fn mixed_at(&self, layer: &Layer<'_>) -> Result<u64> {
+    fn mixed_at(&self, layer: &Layer<'_>) -> Result<u64, Error> {
         let width = (layer.config.channels() + 2 * layer.config.n_value_heads).next_multiple_of(4);
         self.slot(Slot::Mixed, 4 * layer.projected.n_rows * width)
     }
@@ -134,7 +134,7 @@ impl Cuda {
         pointers: &[u64],
         sizes: &[usize],
         last: &[Argument],
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let pointers = pointers.iter().copied().map(Argument::At);
         let sizes = sizes.iter().copied().map(Argument::size);
         let arguments: Vec<Argument> = pointers.chain(sizes).chain(last.iter().copied()).collect();
@@ -146,7 +146,7 @@ impl Cuda {
     }
 
     /// Copies states, one after another: a later copy may read the result of an earlier one.
-    pub(super) fn copy_states(&self) -> Result<()> {
+    pub(super) fn copy_states(&self) -> Result<(), Error> {
         let Some(states) = &self.states else { return Ok(()) };
         let n = states.slot_bytes / 16;
         let blocks = n.div_ceil(256).min(COPY_BLOCKS * self.gpu.multiprocessors());

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         launch::{Argument, Shape},
         products::{self, Kernels, Kind, Launch, Way},
@@ -16,7 +16,13 @@ use super::{
 impl Cuda {
     /// `y = x w^T + b`, or `y += x w^T + b`, plus the updates of some rows' adapters. Rows of y are `ldy`
     /// values apart.
-    pub(crate) fn multiply(&self, x: &Values, w: &Linear, (y, ldy): (u64, usize), add: bool) -> Result<()> {
+    pub(crate) fn multiply(
+        &self,
+        x: &Values,
+        w: &Linear,
+        (y, ldy): (u64, usize),
+        add: bool,
+    ) -> Result<(), Error> {
         // A card of several may have no outputs of a weight.
         for part in w.parts.iter().filter(|part| part.n > 0) {
             let weights = self.weights_of(part, w.k)?;
@@ -27,7 +33,7 @@ impl Cuda {
 
     /// A part's weights in a format that has products: their kind and address. Other formats are written to a
     /// panel, which the next part overwrites.
-    pub(crate) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64)> {
+    pub(crate) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64), Error> {
         let kernel = match part.way {
             Way::Direct(kind) => return Ok((kind, part.at())),
             Way::Panel(kernel) => kernel,
@@ -53,7 +59,7 @@ impl Cuda {
         (kind, weights): (Kind, u64),
         (y, ldy): (u64, usize),
         add: bool,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let shape = [x.n_rows, part.n, w.k];
         let launch = products::launch(self.gpu.products_by, kind, shape, part.k_slice);
         self.multiply_by(&launch, x, w, (part, weights), (y, ldy), add)
@@ -68,7 +74,7 @@ impl Cuda {
         (part, weights): (&Part, u64),
         (y, ldy): (u64, usize),
         add: bool,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
         let at = |start: u64| Argument::At(start + 4 * part.first as u64);
@@ -104,7 +110,7 @@ impl Cuda {
     }
 
     /// The split-K partial sums of a product, which the caller adds; `None` for a product without them.
-    pub(super) fn multiply_apart<'a>(&self, x: &Values, w: &'a Linear) -> Result<Option<Sums<'a>>> {
+    pub(super) fn multiply_apart<'a>(&self, x: &Values, w: &'a Linear) -> Result<Option<Sums<'a>>, Error> {
         let [part] = &w.parts[..] else { return Ok(None) };
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let kind = if let Way::Direct(kind) = part.way { kind } else { Kind::Bf16 };
@@ -132,7 +138,7 @@ pub(crate) fn inputs(
     launch: &Launch,
     (x, weights): (u64, u64),
     [m, n, k]: [usize; 3],
-) -> Result<(Vec<TensorMap>, Vec<Argument>)> {
+) -> Result<(Vec<TensorMap>, Vec<Argument>), Error> {
     if launch.tile.kernels != Kernels::Tma {
         return Ok((Vec::new(), vec![Argument::At(x), Argument::At(weights)]));
     }

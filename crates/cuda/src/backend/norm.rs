@@ -4,7 +4,7 @@
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         launch::{Argument, Shape},
         memory::Memory,
@@ -42,7 +42,7 @@ impl Cuda {
         x: &Values,
         (add, scale): (Add<'_>, f32),
         weight: Option<&Memory>,
-    ) -> Result<Values> {
+    ) -> Result<Values, Error> {
         let cols = self.config.hidden;
         let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
         let (added, n_added, bias, norm) = match add {
@@ -73,7 +73,7 @@ impl Cuda {
         [dense, experts]: [&Values; 2],
         norms: [&Memory; 2],
         (norm, factor, next): (Option<&Memory>, f32, Option<&Memory>),
-    ) -> Result<Values> {
+    ) -> Result<Values, Error> {
         self.normed_sum((dense, norms[0]), (experts, norms[1]))?;
         let add = match norm {
             Some(weight) => Add::Normed { values: dense, weight },
@@ -88,7 +88,7 @@ impl Cuda {
         x: &Values,
         LayerNorm { weight, bias }: LayerNorm<'_, Memory>,
         to: Normed,
-    ) -> Result<Values> {
+    ) -> Result<Values, Error> {
         let cols = self.config.hidden;
         let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
         let stream = if to == Normed::StreamToo { x.at() } else { 0 };
@@ -102,7 +102,7 @@ impl Cuda {
     }
 
     /// Adds the rows of a table at the step's places.
-    pub(super) fn add_rows_at_places(&self, x: &Values, table: &Memory) -> Result<()> {
+    pub(super) fn add_rows_at_places(&self, x: &Values, table: &Memory) -> Result<(), Error> {
         let cols = self.config.hidden;
         let pointers = [table.at(), self.plan.places.from(self.numbers()?), x.at()].map(Argument::At);
         let sizes = [x.n_rows, cols].map(Argument::size);
@@ -124,7 +124,7 @@ impl Cuda {
         (width, first): (usize, usize),
         weight: &Memory,
         (groups, cols): (usize, usize),
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let pointers = [rows.at() + 4 * first as u64, weight.at()].map(Argument::At);
         let sizes = [rows.n_rows, width, groups, cols].map(Argument::size);
         let arguments = [&pointers[..], &sizes, &[self.eps(), self.is_centred()]].concat();
@@ -139,7 +139,7 @@ impl Cuda {
         &self,
         (a, a_norm): (&Values, &Memory),
         (b, b_norm): (&Values, &Memory),
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let pointers = [a.at(), a_norm.at(), b.at(), b_norm.at(), a.at()].map(Argument::At);
         let sizes = [a.n_rows, self.config.hidden].map(Argument::size);
         let arguments = [&pointers[..], &sizes, &[self.eps()]].concat();

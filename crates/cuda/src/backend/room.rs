@@ -6,7 +6,7 @@ use cudarc::driver::result;
 
 use super::{
     super::{
-        Error, Result, Sizes,
+        Error, Sizes,
         arena::{Arena, Extent, Extra, Places, Slot},
         driver::failed,
         experts::Experts,
@@ -18,12 +18,12 @@ use super::{
 
 impl Cuda {
     /// Rows of `row_bytes` each, in a slot.
-    pub(crate) fn values(&self, slot: Slot, n_rows: usize, row_bytes: usize) -> Result<Values> {
+    pub(crate) fn values(&self, slot: Slot, n_rows: usize, row_bytes: usize) -> Result<Values, Error> {
         Ok(Values::new(self.slot(slot, n_rows * row_bytes)?, n_rows))
     }
 
     /// The address of a slot, of which so many bytes are used.
-    pub(super) fn slot(&self, slot: Slot, bytes: usize) -> Result<u64> {
+    pub(super) fn slot(&self, slot: Slot, bytes: usize) -> Result<u64, Error> {
         let none = || Error::Room("there is none".into());
         self.arena.as_ref().ok_or_else(none)?.at(slot, bytes)
     }
@@ -90,7 +90,7 @@ impl Cuda {
     }
 
     /// Ensures that a step of this extent fits.
-    pub(super) fn hold(&mut self, extent: Extent) -> Result<()> {
+    pub(super) fn hold(&mut self, extent: Extent) -> Result<(), Error> {
         if self.holds(extent) {
             return Ok(());
         }
@@ -102,12 +102,12 @@ impl Cuda {
     }
 
     /// Ensures that products of so many rows with a weight fit.
-    pub(crate) fn hold_products(&mut self, rows: usize, weight: &Linear) -> Result<()> {
+    pub(crate) fn hold_products(&mut self, rows: usize, weight: &Linear) -> Result<(), Error> {
         self.add_linear(weight);
         self.hold(Extent { rows, ..Extent::default() })
     }
 
-    pub(super) fn make(&mut self, extent: Extent) -> Result<()> {
+    pub(super) fn make(&mut self, extent: Extent) -> Result<(), Error> {
         self.stream.synchronize().map_err(failed("run a step"))?;
         self.forget_recordings();
         self.arena = None;

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
 use super::{
     super::{
-        Result,
+        Error,
         arena::Slot,
         driver::failed,
         launch::{Argument, Shape},
@@ -44,7 +44,7 @@ pub(super) struct Staging {
 impl Staging {
     /// # Errors
     /// The device fails, or the system has no memory to lock.
-    pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self> {
+    pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
         let pinned = || Pinned::new(context, 1 << 14);
         Ok(Self {
             context: context.clone(),
@@ -56,7 +56,7 @@ impl Staging {
     }
 
     /// Ensures room for so many bytes, once the last ones have been copied.
-    fn reserve(&mut self, wants: usize, choices: usize) -> Result<()> {
+    fn reserve(&mut self, wants: usize, choices: usize) -> Result<(), Error> {
         self.sent.synchronize().map_err(failed("send what is wanted"))?;
         for (pinned, bytes) in [(&mut self.wants, wants), (&mut self.choices, choices)] {
             if pinned.bytes().len() < bytes {
@@ -69,7 +69,7 @@ impl Staging {
 
 impl Cuda {
     /// Copies bytes from the device, and waits for them.
-    pub(super) fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>> {
+    pub(super) fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
         let mut fetched = vec![0_u8; bytes];
         // SAFETY: callers pass the address of at least `bytes` bytes of the arena; the stream is synchronised
         // before `fetched` is read or dropped.
@@ -80,7 +80,7 @@ impl Cuda {
     }
 
     /// The model's softcap on logits, in place.
-    pub(crate) fn cap_logits(&self, logits: &Values) -> Result<()> {
+    pub(crate) fn cap_logits(&self, logits: &Values) -> Result<(), Error> {
         let Some(cap) = self.config.logit_softcap else { return Ok(()) };
         let (rows, vocab) = (logits.n_rows, self.config.vocab);
         let sizes = [rows, vocab].map(Argument::size);
@@ -94,7 +94,7 @@ impl Cuda {
     }
 
     /// The results of the requests, one after the other.
-    pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<SampledToken>>> {
+    pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<SampledToken>>, Error> {
         let n = wants.rows.len();
         // The slots belong to one caller at a time.
         let mut staging = self.staging.lock();
@@ -141,7 +141,7 @@ impl Cuda {
     }
 
     /// Gathers the captured rows of the stream. Without room for more, the gathered ones are fetched first.
-    pub(super) fn gather(&mut self, x: &Values) -> Result<()> {
+    pub(super) fn gather(&mut self, x: &Values) -> Result<(), Error> {
         let row_bytes = 4 * self.config.hidden;
         let most = self.slot_bytes(Slot::Noted) / row_bytes;
         let mut first = 0;
@@ -167,7 +167,7 @@ impl Cuda {
         to: &Values,
         width: usize,
         bytes: usize,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let n = to.n_rows;
         let kernel = if bytes == 4 { "take_rows_f32" } else { "take_rows_bf16" };
         let pointers = [x.at(), rows, to.at()].map(Argument::At);
@@ -179,14 +179,14 @@ impl Cuda {
     }
 
     /// The captured rows, an entry for each capture.
-    pub(super) fn gathered(&mut self) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn gathered(&mut self) -> Result<Vec<Vec<f32>>, Error> {
         self.fetch_gathered()?;
         let all = std::mem::take(&mut self.noted).fetched;
         let of_one = (self.plan.n_noted * self.config.hidden).max(1);
         Ok(all.chunks_exact(of_one).map(<[f32]>::to_vec).collect())
     }
 
-    fn fetch_gathered(&mut self) -> Result<()> {
+    fn fetch_gathered(&mut self) -> Result<(), Error> {
         let n = std::mem::take(&mut self.noted.n_gathered);
         if n > 0 {
             let bytes = 4 * n * self.config.hidden;

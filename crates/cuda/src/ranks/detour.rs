@@ -6,7 +6,7 @@
 //! again. So an exchange needs no second synchronisation, and a half may be small: many rows are exchanged in
 //! several rounds.
 
-use super::super::{Error, Gpu, Result, memory::Mapped};
+use super::super::{Error, Gpu, memory::Mapped};
 
 /// Bytes of a half. Enough for the rows of a step of answers; long prompts are exchanged in several rounds,
 /// of which one is written while the last is read.
@@ -21,7 +21,7 @@ pub(super) struct Detour {
 impl Detour {
     /// # Errors
     /// The system has not that much memory to lock.
-    pub(super) fn new(gpu: &Gpu) -> Result<Self> {
+    pub(super) fn new(gpu: &Gpu) -> Result<Self, Error> {
         gpu.here()?;
         Ok(Self { memory: Mapped::new(gpu.context(), 2 * HALF)?, round: 0 })
     }
@@ -43,7 +43,7 @@ impl Detour {
     ///
     /// # Errors
     /// Not even one fits.
-    pub(super) fn rows_of(width: usize) -> Result<usize> {
+    pub(super) fn rows_of(width: usize) -> Result<usize, Error> {
         match HALF / width.max(1) {
             0 => Err(Error::Room(format!("a row of {width} bytes between GPUs in {HALF}"))),
             n => Ok(n),

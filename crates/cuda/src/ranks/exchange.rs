@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{
     super::{
-        Result,
+        Error,
         backend::Values,
         launch::{Argument, Shape},
         shard::MOST_CARDS,
@@ -76,7 +76,7 @@ impl Ranks {
     }
 
     /// Copies a card's columns of some rows to memory that the others reach.
-    fn leave(&self, card: usize, columns: &Columns<'_>, rows: &Range<usize>, half: u64) -> Result<()> {
+    fn leave(&self, card: usize, columns: &Columns<'_>, rows: &Range<usize>, half: u64) -> Result<(), Error> {
         let mut pieces = [0; MOST_CARDS];
         let from = columns.piece(card, rows.start);
         let to = columns.left(card, rows.len(), half);
@@ -96,7 +96,7 @@ impl Ranks {
         columns: &Columns<'_>,
         rows: &Range<usize>,
         (to, half): (u64, Option<u64>),
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let mut pieces = [0; MOST_CARDS];
         for (i, piece) in pieces.iter_mut().enumerate().take(self.cards.len()) {
             *piece = match half {
@@ -117,7 +117,7 @@ impl Ranks {
         pieces: &[u64; MOST_CARDS],
         (ends, in_place): (&[usize], bool),
         (to, n_rows): (u64, usize),
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let width = ends.last().copied().unwrap_or(0);
         let (kernel, unit) =
             if ends.iter().all(|end| end.is_multiple_of(16)) { ("gather_16", 16) } else { ("gather_4", 4) };

@@ -77,7 +77,9 @@ pub fn build(settings: &Settings, options: &Options) -> setup::Result<Judge> {
     let prompts = prompt::hash(judge.texts.all());
     let provenance = Provenance { prompts, ..Provenance::default() }.with("shots", "0");
     let sampled_at = judge.thinking.map(|_| [THOUGHT.temperature, THOUGHT.top_p]);
-    Ok(Judge { sampled_at, calls: Some(Calls::exactly(2)), ..Judge::new(provenance, judge) })
+    let mut judge = Judge::new(provenance, judge).with_calls(Calls::exactly(2));
+    judge.sampled_at = sampled_at;
+    Ok(judge)
 }
 
 impl Published {
