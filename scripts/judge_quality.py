@@ -189,7 +189,7 @@ def table(a, pair, runs, measured):
     for name in sorted(set(names) - set(ours)) + sorted(ours, key=list(runs).index):
         values = [number(values.get(name)) for values in columns.values()]
         f1 = [f"{spans[name][side]['f1']:.3f}" if name in spans else "" for side in ["target", "source"]]
-        cells = [name, *values, *f1, marked(runs[name]) if name in spans else "", *costs(runs.get(name))]
+        cells = [name, *values, *f1, marked(runs[name]) if name in runs and name in spans else "", *costs(runs.get(name))]
         print(f"| {' | '.join(cells)} |", flush=True)
 
 

@@ -13,18 +13,26 @@ pub trait Lanes: Copy {
     fn load(x: &[f32; WIDTH]) -> Self;
     fn store(self, out: &mut [f32; WIDTH]);
     fn load_f16(x: &[f16; WIDTH]) -> Self;
+    #[must_use]
     fn add(self, other: Self) -> Self;
+    #[must_use]
     fn sub(self, other: Self) -> Self;
+    #[must_use]
     fn mul(self, other: Self) -> Self;
+    #[must_use]
     fn div(self, other: Self) -> Self;
     /// `self * by + plus`, rounded once.
+    #[must_use]
     fn mul_add(self, by: Self, plus: Self) -> Self;
     /// The larger; `other` where either is NaN, or both are zeros.
+    #[must_use]
     fn max(self, other: Self) -> Self;
     /// The lane's bits, as an integer, shifted left by 23 and added to `self`'s bits: `self * 2^n` when the
     /// low bits of `shift` hold n.
+    #[must_use]
     fn scale_exponent(self, shift: Self) -> Self;
     /// `self` where `test >= bound`, else 0.
+    #[must_use]
     fn keep_at_least(self, test: Self, bound: Self) -> Self;
 
     /// Rows of activations, and queries, whose sums of sixteen lanes fit the registers beside their operands.
@@ -48,9 +56,11 @@ pub trait Lanes: Copy {
     fn splat_pair(x: Self::Pair) -> Self::Pairs;
     /// `self` plus the second product of each pair of pairs, then the first; each product is fused with its
     /// sum, which may take a subnormal number as zero.
+    #[must_use]
     fn add_pairs(self, x: Self::Pairs, y: Self::Pairs) -> Self;
     /// Rounds lanes to the nearest bf16, to even; stores them as eight pairs and returns them. Of a NaN, the
     /// lower half is zero, as in the products of bf16.
+    #[must_use]
     fn store_pairs(self, out: &mut [Self::Pair]) -> Self;
 }
 
@@ -98,6 +108,7 @@ macro_rules! pairs_as_floats {
 }
 
 /// Words of f32 that a pair takes.
+#[must_use]
 pub const fn pair_words<L: Lanes>() -> usize {
     if L::PAIRED { 1 } else { 2 }
 }
@@ -438,6 +449,7 @@ impl Lanes for Portable {
 }
 
 /// Rounds to nearest even, without a branch.
+#[must_use]
 #[inline(always)]
 pub fn nearest_bf16(x: f32) -> bf16 {
     let bits = x.to_bits();

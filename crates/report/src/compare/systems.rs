@@ -136,7 +136,9 @@ fn empty(row: &Compared, noun: &str, coverage: Coverage) -> String {
 pub fn table(found: &Comparison, units: &str) -> Table {
     let (head, rows) = cells(found, units);
     let mut table = Table::headed(&head);
-    rows.into_iter().for_each(|row| table.row(row));
+    for row in rows {
+        table.row(row);
+    }
     table
 }
 
