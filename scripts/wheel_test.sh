@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs wheels into empty roots (scripts/empty_root.sh: Python and pip alone; no compiler, no network) and starts what
-# they bring: the module, `--version`, `selftest`, and verdicts on the quick start's examples by a tiny seeded model, which
-# must be the same bytes from every wheel. A wheel with kernels is started without a GPU: asked for one it says in one
+# they bring: the module, `--version`, `selftest`, and verdicts on the quick start's examples by a tiny seeded model, whose
+# log-probabilities must be the same from every wheel. A wheel with kernels is started without a GPU: asked for one it says in one
 # sentence that there is none, and on the CPU it judges. Where the quick start's smaller judge has been pulled, it judges too.
 #
 #   scripts/wheel_test.sh WHEEL...
@@ -23,7 +23,6 @@ trap 'rm -rf "$work"' EXIT
 largest=$((60 * 1000 * 1000)) judge="${TRIBUNAL_MODEL:-qwen2.5-coder-0.5b-instruct}"
 models="${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}"
 [ -d "$models" ] || { models="$work/models" && mkdir "$models"; }
-export LC_ALL=C.UTF-8 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 
 # packed MODULE: the wheel that maturin would make of a module that cargo has built; prints its path.
 packed() {
@@ -45,9 +44,10 @@ packed() {
 # in_root COMMAND...: a command of Python in the root, without a network and with the models read-only, on an emulated
 # processor where $emulator says so.
 in_root() {
-  HOME=/home TRIBUNAL_HOME=/models unshare --net --mount -- sh -euc '
-    mount --bind "$1" "$2/models" && mount -o remount,bind,ro "$2/models"
-    shift && exec chroot "$@"' sh "$models" "$root" ${emulator:+/emulator} /usr/bin/python3 "$@"
+  unshare --net --mount -- sh -euc '
+    mount --bind "$1" "$3/models" && mount -o remount,bind,ro "$3/models"
+    shift && exec env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/home LC_ALL=C.UTF-8 TRIBUNAL_HOME=/models "$@"
+  ' sh "$models" "$(command -v chroot)" "$root" ${emulator:+/emulator} /usr/bin/python3 "$@"
 }
 
 tribunal() { in_root "$program" "$@"; }
@@ -86,19 +86,29 @@ test_wheel() {
   mkdir -p "$root"/{dist,model,models,examples,tmp,home}
   cp "$wheel" "$root/dist" && cp examples/en-de/*.txt "$root/examples" && cp models/tiny/qwen2/* "$root/model"
 
-  # Debian wants to be told that it is not its own package that is installed.
-  PIP_BREAK_SYSTEM_PACKAGES=1 in_root -m pip install --quiet --no-index --find-links /dist tribunal-mt || die "pip refuses the wheel"
-  program=$(cd "$root" && ls usr/local/bin/tribunal usr/bin/tribunal 2>/dev/null | head -n 1)
+  # Only Debian's own pip has to be told that this package is not Debian's.
+  local pip=(--quiet --no-cache-dir --no-index --disable-pip-version-check --root-user-action ignore)
+  case $kind in *-glibc) pip+=(--break-system-packages) ;; esac
+  in_root -m pip install "${pip[@]}" --find-links /dist tribunal-mt || die "pip refuses the wheel"
+  for program in /usr/local/bin/tribunal /usr/bin/tribunal ''; do
+    [ ! -e "$root$program" ] || break
+  done
   [ -n "$program" ] || die "no command \`tribunal\` was installed"
-  program=/$program
 
   in_root -c 'import tribunal; print("module", tribunal.__version__, len(tribunal.methods()), "methods")'
   tribunal --version
   tribunal selftest
   verdicts out --method likelihood --model /model --max-tokens 24
-  cp "$root/out/verdicts.jsonl" "$work/$kind.jsonl"
-  for other in "$work"/*.jsonl; do
-    cmp "$other" "$work/$kind.jsonl" || die "the verdicts are not those of $(basename "$other" .jsonl)"
+  # The weights are random, so the answers may be no verdicts: their log-probabilities count.
+  python3 -c 'import json, sys
+calls = sorted((json.loads(line) for line in sys.stdin), key=lambda call: (call["system"], call["seg"], call["stage"]))
+for call in calls:
+    print(json.dumps([call[key] for key in ("system", "seg", "stage", "reply", "scored") if key in call]))
+' <"$root/out/calls.jsonl" >"$work/$kind.numbers"
+  [ "$(grep -c 0 "$work/$kind.numbers")" = 16 ] || die "the run recorded no log-probabilities"
+  cat "$root/out/verdicts.jsonl" >>"$work/$kind.numbers"
+  for other in "$work"/*.numbers; do
+    cmp "$other" "$work/$kind.numbers" || die "the numbers are not those of $(basename "$other" .numbers)"
   done
   in_root -c 'import tribunal
 verdicts = tribunal.Judge("/model", method="likelihood", language_pair="en-de").score([{"src": "Good morning.", "mt": "Guten Morgen."}])
