@@ -10,7 +10,7 @@ from tribunal import keywords
 # Of `score`: what a judge is made of or given by other arguments, and what only a terminal has.
 ELSEWHERE = {
     "source", "hypothesis", "reference", "language-pair", "docs", "input", "testset", "systems", "documents", "method", "model",
-    "out", "shard", "progress", "dry-run", "device-memory", "only-system",
+    "keep", "out", "shard", "progress", "dry-run", "device-memory", "only-system",
 }
 PRINTED = {"format", "help", "version"}
 # Options that `--help` does not list, and other names of options.
@@ -28,7 +28,7 @@ UNLISTED = {"activations", "cpu_tier", "gpu_kernels", "kv_dtype", "no_drafts", "
 )
 def test_the_options_of_a_command_are_the_keys_of_its_type(command, options, others):
     said = subprocess.run([sys.executable, "-m", "tribunal", command, "--help"], capture_output=True, text=True, check=True)
-    listed = {name.replace("-", "_") for name in re.findall(r"^ +(?:-\w, )?--([a-z][\w-]*)", said.stdout, re.MULTILINE)}
+    listed = {name.replace("-", "_") for name in re.findall(r"^ {2,6}(?:-\w, )?--([a-z][\w-]*)", said.stdout, re.MULTILINE)}
     assert len(listed) > 5, said.stdout
     named = set(options.__annotations__)
     elsewhere = {name.replace("-", "_") for name in others | PRINTED}

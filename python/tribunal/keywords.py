@@ -26,6 +26,7 @@ class JudgeOptions(TypedDict, total=False):
     samples: int | str | None
     language_check: Literal["on", "off"] | None
     adapter: Path | None
+    role: Names | Mapping[str, str] | None
     chat_template: Path | None
     temperature: float | None
     top_p: float | None
