@@ -187,6 +187,8 @@ def described(node, owner=""):
         fields = [field for field in node.body if isinstance(field, ast.AnnAssign) and not field.target.id.startswith("_")]
     if docstring := ast.get_docstring(node):
         text += [paragraphs(docstring), ""]
+    if isinstance(node, ast.ClassDef) and any(base.id.endswith("Options") for base in node.bases if isinstance(base, ast.Name)):
+        text += [f"With those of `{node.bases[0].id}`:", ""]
     if fields:
         text += ["```python", *(f"{ast.unparse(field.target)}: {ast.unparse(field.annotation)}" for field in fields), "```", ""]
     if isinstance(node, ast.ClassDef):

@@ -15,8 +15,8 @@ Path = Union[str, "PathLike[str]"]
 Names = Union[str, Sequence[str]]
 
 
-class JudgeOptions(TypedDict, total=False):
-    """How translations are judged: `tribunal score`."""
+class JudgingOptions(TypedDict, total=False):
+    """Method, models and device of a judge."""
 
     granularity: Literal["seg", "doc", "5doc"] | None
     preset: Literal["paper", "code", "strict"] | None
@@ -28,10 +28,6 @@ class JudgeOptions(TypedDict, total=False):
     adapter: Path | None
     role: Names | Mapping[str, str] | None
     chat_template: Path | None
-    temperature: float | None
-    top_p: float | None
-    max_tokens: int | None
-    seed: int | None
     device: str | None
     tensor_parallel: int | None
     dtype: Literal["auto", "bf16", "f16", "f32", "q8_0"] | None
@@ -41,11 +37,6 @@ class JudgeOptions(TypedDict, total=False):
     batch: int | None
     batch_size: int | None
     threads: int | None
-    limit: int | None
-    subset: int | None
-    retry_missing: bool
-    calls: Literal["plain", "zstd", "off"] | None
-    quiet: bool
     # What changes speed or bits for tests alone; `--help` does not list these.
     activations: Literal["q8", "float"] | None
     cpu_tier: str | None
@@ -54,6 +45,20 @@ class JudgeOptions(TypedDict, total=False):
     no_drafts: bool
     no_graphs: bool
     no_prefix_cache: bool
+
+
+class JudgeOptions(JudgingOptions, total=False):
+    """How translations are judged: `tribunal score`."""
+
+    seed: int | None
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    limit: int | None
+    subset: int | None
+    retry_missing: bool
+    calls: Literal["plain", "zstd", "off"] | None
+    quiet: bool
 
 
 class MetaOptions(TypedDict, total=False):
@@ -77,7 +82,7 @@ class MetaOptions(TypedDict, total=False):
     plots: Path | None
 
 
-class CompareOptions(JudgeOptions, total=False):
+class CompareOptions(JudgingOptions, total=False):
     """What is compared, and how `hypothesis` is judged first, where it is given: `tribunal compare`."""
 
     source: Path | None
@@ -92,6 +97,7 @@ class CompareOptions(JudgeOptions, total=False):
     language_pair: str | None
     gold: str | None
     resamples: int | None
+    seed: int | None
     reliability: bool
 
 
