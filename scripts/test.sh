@@ -133,6 +133,23 @@ cargo test "${everything[@]}" --doc
 step "Python"
 scripts/python_test.sh
 
+step "a wheel in an empty root"
+# Of the module that the tests have just used; scripts/wheels.sh and the release's workflow make the ones to publish.
+if ! unchanged wheel scripts/empty_root.sh scripts/wheel_test.sh python/Cargo.toml python/pyproject.toml python/src python/tribunal Cargo.lock; then
+  status=0
+  scripts/wheel_test.sh --module "${CARGO_TARGET_DIR:-target}/debug/lib_tribunal.so" || status=$?
+  [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: no root can be made or entered here
+  [ "$status" = 77 ] || touch "$stamp"
+fi
+
+step "the documentation as a site"
+if ! unchanged site scripts/site.py *.md docs examples python/README.md python/tribunal; then
+  status=0
+  scripts/site.py "$quick/site" || status=$?
+  [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: mdBook cannot be installed here
+  [ "$status" = 77 ] || touch "$stamp"
+fi
+
 step "training adapters"
 # PyTorch is larger than all that is downloaded here, so it is used where it is there already.
 if python3 -c "import peft, safetensors, torch, transformers" 2>/dev/null; then

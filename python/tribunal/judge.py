@@ -11,12 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _tribunal
 from .arguments import options
 from .rows import Rows
 from .verdicts import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .keywords import JudgeOptions
 
 #: Arguments of COMET's `predict` that say how fast it goes, and nothing else.
 _OF_COMET = {"accelerator", "devices", "length_batching", "num_workers", "progress_bar"}
@@ -42,11 +47,16 @@ class Judge:
     """
 
     def __init__(
-        self, model: str | None = None, method: str | None = None, *, language_pair: str | None = None, **given: Any
+        self,
+        model: str | None = None,
+        method: str | None = None,
+        *,
+        language_pair: str | None = None,
+        **given: Unpack[JudgeOptions],
     ) -> None:
         # What is not given is the command line's default, so that both have the same one.
-        given = {"method": method, "model": model, "language_pair": language_pair, **given}
-        self._session = _tribunal.Session(["tribunal", "score", *options(given)])
+        named = {"method": method, "model": model, "language_pair": language_pair, **given}
+        self._session = _tribunal.Session(["tribunal", "score", *options(named)])
 
     def score(
         self,
