@@ -56,7 +56,6 @@ fn worded(error: &Error, argv: &[String]) -> Option<(String, Vec<String>)> {
         _ => Vec::new(),
     };
     let one = |kind| all(kind).into_iter().next().unwrap_or_default();
-    let listed = |names: &[String]| format!("`{}`", names.join("`, `"));
     let (argument, value) = (one(ContextKind::InvalidArg), one(ContextKind::InvalidValue));
     let option = argument.split(" <").next().unwrap_or_default();
     Some(match error.kind() {
@@ -73,11 +72,7 @@ fn worded(error: &Error, argv: &[String]) -> Option<(String, Vec<String>)> {
             (format!("`{option}` has no value"), vec![format!("`{argument}`")])
         }
         ErrorKind::InvalidValue => {
-            let known = all(ContextKind::ValidValue);
-            let near: Vec<String> = known.iter().filter(|name| is_like(&value, name)).cloned().collect();
-            let near = (!near.is_empty()).then(|| format!("did you mean {}?", listed(&near)));
-            let hints = near.into_iter().chain([format!("it can be {}", known.join(", "))]).collect();
-            (format!("`{option}` cannot be `{value}`"), hints)
+            (format!("`{option}` cannot be `{value}`"), values(&value, &all(ContextKind::ValidValue)))
         }
         ErrorKind::ValueValidation => {
             (format!("`{option} {value}`: {}", std::error::Error::source(error)?), Vec::new())
@@ -98,6 +93,17 @@ fn worded(error: &Error, argv: &[String]) -> Option<(String, Vec<String>)> {
         }
         _ => return None,
     })
+}
+
+fn listed(names: &[String]) -> String {
+    format!("`{}`", names.join("`, `"))
+}
+
+/// Hints for a value that is none of the known ones.
+fn values(value: &str, known: &[String]) -> Vec<String> {
+    let near: Vec<String> = known.iter().filter(|name| is_like(value, name)).cloned().collect();
+    let near = (!near.is_empty()).then(|| format!("did you mean {}?", listed(&near)));
+    near.into_iter().chain([format!("it can be {}", known.join(", "))]).collect()
 }
 
 /// True of a value that has this one among its words, as `mqm-tsv` has `tsv`, or differs by a typing error.
