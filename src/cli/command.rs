@@ -119,69 +119,63 @@ mod tests {
         parse(argv.iter().map(|arg| (*arg).to_owned())).unwrap_err().to_string()
     }
 
-    /// Commands and options of other programs, and slips, each with the message below `error: `.
+    const SCORE: &str = "`tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de` judges translations";
+
+    /// Commands and options of other programs, and slips: what was typed, the problem and the hint.
+    const CASES: &[(&str, &str, &str)] = &[
+        ("evaluate", "unknown command `evaluate`", SCORE),
+        ("eval", "unknown command `eval`", SCORE),
+        ("judge -s a -t b", "unknown command `judge`", SCORE),
+        ("run", "unknown command `run`", SCORE),
+        ("version", "unknown command `version`", "`tribunal --version`"),
+        ("list-models", "unknown command `list-models`", "`tribunal models list`"),
+        ("list_methods", "unknown command `list_methods`", "`tribunal methods list`"),
+        ("bench gpu", "unknown command `bench`", "`tribunal-bench`; from a clone"),
+        ("comapre a", "unknown command `comapre`", "did you mean `compare`?"),
+        ("models ls", "unknown command `ls`", "`tribunal models --help` lists the commands"),
+        ("frobnicate", "unknown command `frobnicate`", "`tribunal --help` lists the commands"),
+        (
+            "src.txt hyp.A hyp.B --quiet",
+            "unknown command `src.txt`",
+            "`tribunal score -s src.txt -t hyp.A hyp.B -l en-de` judges translations",
+        ),
+        ("score --list_metrics", "unknown option `--list-metrics`", "`tribunal methods list`"),
+        (
+            "score --tokenize 13a",
+            "unknown option `--tokenize`",
+            "tokenizers belong to BLEU: `tribunal meta --lexical bleu:13a`",
+        ),
+        (
+            "score --search x",
+            "unknown option `--search`",
+            "an option of methods: `--method rate:search=VALUE`",
+        ),
+        (
+            "score --language-pairs en-de",
+            "unknown option `--language-pairs`",
+            "a run has one pair, `-l en-de`",
+        ),
+        ("score src.txt mt.txt", "unexpected argument `src.txt`", "pass files with options: `tribunal score"),
+        ("score -s a --target=b", "unknown option `--target`", "translations are `-t FILE...`"),
+        ("-s a -t b", "unknown option `-s`", "`tribunal score -s SOURCE.txt"),
+        ("score --metric comet", "unknown option `--metric`", "a method is `--method NAME`"),
+        ("score --methd fsp", "unknown option `--methd`", "did you mean `--method`?"),
+        ("score --granul seg", "unknown option `--granul`", "did you mean `--granularity`?"),
+        ("score --frobnicate", "unknown option `--frobnicate`", "`tribunal score --help` lists the options"),
+        ("score --limit 2 --limit 3", "`--limit` is given twice", ""),
+        ("score --limit", "`--limit` has no value", "`--limit <N>`"),
+        (
+            "export run --as tsv --out x",
+            "`--as` cannot be `tsv`",
+            "did you mean `mqm-tsv`, `csv`?\nhint: it can be mqm-tsv, ",
+        ),
+        ("score --limit 2 --subset 3", "`--limit <N>` cannot be used with `--subset <N>`", ""),
+        ("export run", "missing: `--as <FORMAT>`, `--out <PATH>`", "`tribunal export --as <FORMAT>"),
+    ];
+
     #[test]
     fn the_command_or_option_that_is_meant_is_named() {
-        let score = "`tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de` judges translations";
-        let cases: &[(&str, &str, &str)] = &[
-            ("evaluate", "unknown command `evaluate`", score),
-            ("eval", "unknown command `eval`", score),
-            ("judge -s a -t b", "unknown command `judge`", score),
-            ("run", "unknown command `run`", score),
-            ("version", "unknown command `version`", "`tribunal --version`"),
-            ("list-models", "unknown command `list-models`", "`tribunal models list`"),
-            ("list_methods", "unknown command `list_methods`", "`tribunal methods list`"),
-            ("bench gpu", "unknown command `bench`", "`tribunal-bench`; from a clone"),
-            ("comapre a", "unknown command `comapre`", "did you mean `compare`?"),
-            ("models ls", "unknown command `ls`", "`tribunal models --help` lists the commands"),
-            ("frobnicate", "unknown command `frobnicate`", "`tribunal --help` lists the commands"),
-            (
-                "src.txt hyp.A hyp.B --quiet",
-                "unknown command `src.txt`",
-                "`tribunal score -s src.txt -t hyp.A hyp.B -l en-de` judges translations",
-            ),
-            ("score --list_metrics", "unknown option `--list-metrics`", "`tribunal methods list`"),
-            (
-                "score --tokenize 13a",
-                "unknown option `--tokenize`",
-                "tokenizers belong to BLEU: `tribunal meta --lexical bleu:13a`",
-            ),
-            (
-                "score --search x",
-                "unknown option `--search`",
-                "an option of methods: `--method rate:search=VALUE`",
-            ),
-            (
-                "score --language-pairs en-de",
-                "unknown option `--language-pairs`",
-                "a run has one pair, `-l en-de`",
-            ),
-            (
-                "score src.txt mt.txt",
-                "unexpected argument `src.txt`",
-                "pass files with options: `tribunal score",
-            ),
-            ("score -s a --target=b", "unknown option `--target`", "translations are `-t FILE...`"),
-            ("-s a -t b", "unknown option `-s`", "`tribunal score -s SOURCE.txt"),
-            ("score --metric comet", "unknown option `--metric`", "a method is `--method NAME`"),
-            ("score --methd fsp", "unknown option `--methd`", "did you mean `--method`?"),
-            ("score --granul seg", "unknown option `--granul`", "did you mean `--granularity`?"),
-            (
-                "score --frobnicate",
-                "unknown option `--frobnicate`",
-                "`tribunal score --help` lists the options",
-            ),
-            ("score --limit 2 --limit 3", "`--limit` is given twice", ""),
-            ("score --limit", "`--limit` has no value", "`--limit <N>`"),
-            (
-                "export run --as tsv --out x",
-                "`--as` cannot be `tsv`",
-                "did you mean `mqm-tsv`, `csv`?\nhint: it can be mqm-tsv, ",
-            ),
-            ("score --limit 2 --subset 3", "`--limit <N>` cannot be used with `--subset <N>`", ""),
-            ("export run", "missing: `--as <FORMAT>`, `--out <PATH>`", "`tribunal export --as <FORMAT>"),
-        ];
-        for (typed, problem, hint) in cases {
+        for (typed, problem, hint) in CASES {
             let said = said(&std::iter::once("tribunal").chain(typed.split(' ')).collect::<Vec<_>>());
             let hint = if hint.is_empty() { String::new() } else { format!("hint: {hint}") };
             assert!(said.starts_with(&format!("error: {problem}\n{hint}")), "{typed}: {said}");
