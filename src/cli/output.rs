@@ -126,8 +126,8 @@ impl Printed {
         }
     }
 
-    /// Prints a command's main table where a table alone is wanted; returns true if it did. Missing values are
-    /// empty fields.
+    /// Prints a command's main table where a table alone is wanted; returns true if it did. Missing values
+    /// are empty fields.
     ///
     /// # Errors
     /// When `out` cannot be written.

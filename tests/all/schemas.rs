@@ -1,5 +1,5 @@
 //! JSON schemas of files and outputs: those in `docs/schemas` are generated from the types, and what the
-//! program writes conforms to them. `TRIBUNAL_WRITE_SCHEMAS=1` writes them anew.
+//! program writes conforms to them. `TRIBUNAL_TEST_WRITE_SCHEMAS=1` writes them anew.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -85,12 +85,16 @@ fn schemas_are_those_of_the_types() {
     for (name, schema) in all() {
         let path = folder.join(format!("{name}.json"));
         let text = format!("{schema:#}\n");
-        if std::env::var_os("TRIBUNAL_WRITE_SCHEMAS").is_some() {
+        if std::env::var_os("TRIBUNAL_TEST_WRITE_SCHEMAS").is_some() {
             fs::create_dir_all(&folder).unwrap();
             fs::write(&path, &text).unwrap();
         }
         let written = fs::read_to_string(&path).unwrap_or_default();
-        assert!(written == text, "{} is not that of its type; set TRIBUNAL_WRITE_SCHEMAS=1", path.display());
+        assert!(
+            written == text,
+            "{} is not that of its type; set TRIBUNAL_TEST_WRITE_SCHEMAS=1",
+            path.display()
+        );
     }
 }
 

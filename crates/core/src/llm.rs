@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod cancellation;
@@ -154,9 +155,7 @@ fn hidden() -> Error {
 }
 
 /// The role of a message.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageRole {
     System,
@@ -165,7 +164,7 @@ pub enum MessageRole {
 }
 
 /// One message of a chat. Its content is data: control tokens inside it never act as such.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     pub role: MessageRole,
     pub content: String,
@@ -189,7 +188,7 @@ impl Default for Prompt {
 }
 
 /// A chat to continue as the assistant, with the part of the answer that is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "written::Chat", into = "written::Chat")]
 pub struct Chat {
     pub prompt: Prompt,
@@ -312,7 +311,7 @@ impl ResponseFormat {
 }
 
 /// Sampling parameters. The default is greedy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampling {
     /// 0 is greedy.
     pub temperature: f32,
@@ -373,7 +372,7 @@ pub enum TokenSource {
 }
 
 /// Reason for the end of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Finish {
     /// The model ended its turn, or a stop string appeared.
@@ -388,7 +387,7 @@ pub enum Finish {
 }
 
 /// The tokens of one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Prompt tokens that were computed, and those of given continuations.
     pub computed: usize,
@@ -457,7 +456,7 @@ impl Scored {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of a question without an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {
     #[error(

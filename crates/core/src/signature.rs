@@ -3,6 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -38,7 +39,7 @@ const NOT_OF_SCALE: [&str; 22] = [
 pub const SHORT: usize = 80;
 
 /// Ordered fields. Two runs whose signatures are equal give the same verdicts on the same input.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Map<String, Value>", try_from = "Map<String, Value>")]
 pub struct Signature {
     fields: Vec<(String, String)>,

@@ -46,11 +46,8 @@ pub struct InputSpec {
     #[cfg_attr(feature = "clap", arg(short, long, visible_alias = "sources", value_name = "FILE"))]
     pub source: Option<PathBuf>,
     /// Translations, one segment per line, one file per system
-    #[cfg_attr(
-        feature = "clap",
-        arg(id = "hypothesis", short = 't', long = "hypothesis", value_name = "FILE", num_args = 1..),
-        arg(visible_aliases = ["translations", "hypotheses"])
-    )]
+    #[cfg_attr(feature = "clap", arg(id = "hypothesis", short = 't', long = "hypothesis", value_name = "FILE", num_args = 1..))]
+    #[cfg_attr(feature = "clap", arg(visible_aliases = ["translations", "hypotheses"]))]
     pub hypotheses: Vec<PathBuf>,
     /// Reference translation, for methods that use one; its name with `--testset`
     #[cfg_attr(feature = "clap", arg(short, long, visible_alias = "references", value_name = "FILE|NAME"))]

@@ -317,11 +317,9 @@ const QUANTISED: [&str; 8] = ["awq", "gptq", "gguf", "fp8", "int4", "int8", "bnb
 
 /// The names that contain `unknown` or look most like it, as a hint; of quantised weights, where they are.
 fn nearest(unknown: &str) -> String {
-    let is_quantised = |word: &str| {
-        let digits = word.strip_prefix("iq").or_else(|| word.strip_prefix('q'));
-        QUANTISED.contains(&word) || digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    if unknown.split('-').any(is_quantised) {
+    let bits = |word: &str| word.trim_start_matches('i').strip_prefix('q')?.chars().next();
+    let is_digit = |c: char| c.is_ascii_digit();
+    if unknown.split('-').any(|word| QUANTISED.contains(&word) || bits(word).is_some_and(is_digit)) {
         return "no card has quantised weights of this name; give their GGUF file or folder, or the hub's `hf:OWNER/NAME`"
             .into();
     }

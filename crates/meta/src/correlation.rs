@@ -1,6 +1,7 @@
 //! Pearson, Spearman and Kendall over two complete vectors. Groups are averaged in `average`, gaps filled in
 //! `align`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::pairs::{PairCounts, by_value};
@@ -8,7 +9,7 @@ use super::probability::{correlation_p, normal_tail};
 use super::range::scaled;
 
 /// The reason why a statistic has no value. It is never replaced by a zero or a NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undefined {
     #[error("fewer than two scored pairs")]

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::align::Aligned;
@@ -10,7 +11,7 @@ use super::scores::units::{Given, UnitScores};
 use super::scores::{Scores, SegmentScores};
 
 /// Selection of the translations that a metric is compared on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoveragePolicy {
     /// Those that all metrics scored. Of a metric that lacks rated translations, system scores are means over
@@ -153,7 +154,7 @@ impl<'a> Scored<'a> {
 }
 
 /// The unit that a judge scored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     #[default]
@@ -163,7 +164,7 @@ pub enum Unit {
 }
 
 /// The systems and translations that a value is computed from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Basis {
     /// Systems, one number for each language pair.
     pub systems: Vec<usize>,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Result;
@@ -22,7 +23,7 @@ use super::task::{Task, TaskSet};
 pub const ALPHA: f64 = 0.05;
 
 /// The results of a task for every metric.
-#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TaskResult {
     /// Language pairs that it was computed on.
     pub pairs: Vec<String>,
@@ -46,7 +47,7 @@ pub struct TaskResult {
 }
 
 /// All tasks of a set, and the average where it may be called one.
-#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SetResult {
     pub name: String,
     pub source: &'static str,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Result;
@@ -22,7 +23,7 @@ use super::statistic::{Measured, Statistic};
 use super::task::Task;
 
 /// The paired tests of a task.
-#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PairwiseTests {
     pub comparisons: Vec<PairwiseTest>,
     /// The reason why nothing was tested.
@@ -31,7 +32,7 @@ pub struct PairwiseTests {
 }
 
 /// Two metrics, the better one first.
-#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PairwiseTest {
     pub better: String,
     pub worse: String,
@@ -98,7 +99,7 @@ pub fn run(
 }
 
 /// Two metrics by their averages, the better one first.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AverageTest {
     pub better: String,
     pub worse: String,

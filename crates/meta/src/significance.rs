@@ -1,6 +1,7 @@
 //! Significance tests of the difference of two metrics, or of two systems. They are seeded: the same scores
 //! and seed give the same p-value on every machine and with every number of threads.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tribunal_core::random;
 
@@ -24,7 +25,7 @@ impl Default for Resampling {
 }
 
 /// A difference between two metrics and the probability of as large a one by chance.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Statistic of the first less that of the second; not negative.
     pub delta: f64,

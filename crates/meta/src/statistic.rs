@@ -3,6 +3,7 @@
 
 use std::{fmt, mem::discriminant, str::FromStr};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::agreement::Agreement;
@@ -43,7 +44,7 @@ pub enum Statistic {
 }
 
 /// The value of a statistic, with its p-value, threshold and counts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
     pub value: f64,
     /// Two-sided p-value against no correlation (mean over groups), for the coefficients that have one.

@@ -1,6 +1,7 @@
 //! A line of `calls.jsonl`: one question to a model, and its answer. It holds every part of an answer that a
 //! judge reads, so that verdicts can be derived again without the model.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::llm::{Finish, MessageRole};
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// One line of `calls.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallLine {
     /// The group's name, made of what is in it: see [`crate::groups::Group::id`].
     pub group: String,
@@ -45,7 +46,7 @@ pub struct CallLine {
 }
 
 /// Question and answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Content {
     pub chat: Chat,
     pub sampling: Sampling,
@@ -58,7 +59,7 @@ pub struct Content {
 }
 
 /// A continuation that was scored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Continuation {
     pub text: String,
     #[serde(flatten)]
@@ -72,7 +73,7 @@ pub struct Continuation {
 }
 
 /// The tokens of a text, column by column.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spelled {
     /// Ids.
     pub tokens: Vec<u32>,

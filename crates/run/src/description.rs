@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -26,7 +27,7 @@ use crate::{
 pub const RUN: &str = "run.json";
 
 /// `run.json`: a description of the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFile {
     pub signature: Signature,
     /// The command line that started the run.
@@ -66,7 +67,7 @@ pub struct RunFile {
 }
 
 /// Identity of a run's input, and the number of its segments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InputId {
     pub segments: usize,
     /// Number of selected segments; `None` for all of them.
@@ -78,7 +79,7 @@ pub struct InputId {
 }
 
 /// The units of one document of one system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocUnits {
     pub system: String,
     pub src_lang: String,
@@ -89,7 +90,7 @@ pub struct DocUnits {
 
 /// The origin of a run's models, prompts and files, beyond the signature. Nothing here can move a score
 /// without a difference in the signature.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
     pub build: Build,
     pub machine: Machine,
@@ -101,7 +102,7 @@ pub struct Origin {
 }
 
 /// The program that started the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Build {
     pub version: String,
     /// The commit that it was built from, where the build recorded it.
@@ -113,7 +114,7 @@ pub struct Build {
 }
 
 /// The machine that started the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     pub host: String,
     /// Operating system and architecture: `linux-x86_64`.
@@ -128,7 +129,7 @@ pub struct Machine {
 }
 
 /// A model of the run and its files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelFiles {
     /// The roles that it plays; none for the model of all other roles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -157,7 +158,7 @@ pub struct ModelFiles {
 }
 
 /// An adapter and its files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdapterFiles {
     /// The name in the command.
     pub given: String,
@@ -169,14 +170,14 @@ pub struct AdapterFiles {
 }
 
 /// A file by name and content.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedHash {
     pub name: String,
     pub sha256: String,
 }
 
 /// A file or folder that the command names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Material {
     /// The flag or the method's option: `--prompts`, `calibration`.
     pub flag: String,

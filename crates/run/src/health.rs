@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -38,9 +39,7 @@ const BEST_QUALITY: f64 = 100.0;
 const MANY_MAJOR: usize = 5;
 
 /// A check of a run's verdicts.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthCheck {
     /// Units with the most frequent score.
@@ -99,7 +98,7 @@ impl HealthCheck {
 }
 
 /// The result of a check.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     pub check: HealthCheck,
     pub found: usize,
@@ -116,7 +115,7 @@ pub struct Finding {
 }
 
 /// A positive unit, and the text at fault.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Example {
     pub system: String,
     pub doc: String,

@@ -1,6 +1,7 @@
 //! One line of `journal.jsonl` and `verdicts.jsonl`: a unit and the verdict on it. It holds no times and no
 //! cache counts, so that its bytes never change.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::judges::{Direction, Scale};
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// A unit with its verdict, or with the reason why it has none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     pub system: String,
     /// The document; several are joined by `+`; empty if the input names none.
@@ -50,9 +51,7 @@ pub struct Record {
 }
 
 /// Status of a unit: judged, or the reason for a missing verdict.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Ok,

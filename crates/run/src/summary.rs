@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// The outcome of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     pub signature: String,
     pub units: usize,
@@ -50,7 +51,7 @@ pub struct Summary {
 }
 
 /// Units that every system has a verdict on. A system without any verdict takes no unit from the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Common {
     pub units: usize,
     /// Units with a verdict on some system but not on all.
@@ -58,7 +59,7 @@ pub struct Common {
 }
 
 /// The outcome of a run for one system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SystemSummary {
     pub system: String,
     /// The language pair; `None` in summaries of older versions, where the run had only one.
@@ -99,7 +100,7 @@ pub fn is_zero(n: &usize) -> bool {
 /// The errors of one category in a system.
 ///
 /// Source: RUBRIC-MQM, Figure 6, which has the points by top category and by subcategory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CategorySummary {
     pub errors: usize,
     /// Sum of the errors' weights: points in RUBRIC-MQM, penalties elsewhere; lower is better. A unit's score
@@ -108,7 +109,7 @@ pub struct CategorySummary {
 }
 
 /// Calls to the model, and their time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     pub calls: usize,
     pub usage: Usage,

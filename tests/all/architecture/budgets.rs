@@ -12,29 +12,29 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_925),
-    ("crates/cpu", "", 7_235),
-    ("crates/cuda", "", 7_465),
-    ("crates/engine", "", 6_915),
-    ("crates/hub", "", 1_990),
-    ("crates/core", "", 7_260),
-    ("crates/judges", "", 13_385),
+    ("crates/cpu", "", 7_245),
+    ("crates/cuda", "", 7_485),
+    ("crates/engine", "", 6_920),
+    ("crates/hub", "", 2_000),
+    ("crates/core", "", 7_415),
+    ("crates/judges", "", 13_390),
     ("crates/meta", "", 8_750),
     ("crates/replication", "", 3_790),
-    ("crates/eval", "", 4_100),
-    ("crates/run", "", 6_050),
-    ("crates/console", "", 385),
+    ("crates/eval", "", 4_275),
+    ("crates/run", "", 6_140),
+    ("crates/console", "", 400),
     ("crates/bench", "", 2_095),
-    ("crates/report", "", 5_525),
+    ("crates/report", "", 5_695),
     ("crates/tune", "", 2_345),
-    (".", "cli", 5_930),
+    (".", "cli", 6_155),
     (".", "", 30),
 ];
 
 /// Of all rooms.
-const LINES: usize = 93_115;
+const LINES: usize = 94_020;
 
 /// Words of all documentation but the changelog, and of the changelog.
-const WORDS: [usize; 2] = [20_735, 400];
+const WORDS: [usize; 2] = [20_865, 400];
 
 #[test]
 fn rooms_stay_within_their_budgets() {

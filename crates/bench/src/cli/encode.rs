@@ -41,7 +41,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let measure = |&batch: &usize| throughput::encode(&opened.engine, args.texts, batch, args.repeats);
     let results = args.rows.iter().map(measure).collect::<Result<Vec<_>, _>>()?;
     if args.json {
-        return super::print(&json!({"model": opened.full_name(), "encode": results}), out);
+        writeln!(out, "{}", json!({"model": opened.full_name(), "encode": results}))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let row = |result: &throughput::Encoding| {
         let tokens_per_s = result.tokens as f64 / result.seconds;

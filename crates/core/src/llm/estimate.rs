@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Chat, MessageRole, Reading, Scored, Usage};
@@ -15,7 +16,7 @@ pub struct MetricTexts<'t> {
 }
 
 /// A metric's estimate of a translation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// On the metric's scale; higher is better.
     pub score: f64,
@@ -37,7 +38,7 @@ pub struct Estimate {
 }
 
 /// An error that a metric marks in the translation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EstimatedSpan {
     /// Half-open; equal where it marks no text. Unit: bytes.
     pub start: usize,

@@ -1,5 +1,6 @@
 //! Linear probes: fixed linear maps of a model's hidden states, the only view of them that judges have.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
@@ -16,7 +17,7 @@ pub struct LinearProbe {
 }
 
 /// The values of a linear probe for each token of a text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
     /// End of each token in the text. Unit: bytes.
     pub ends: Vec<usize>,

@@ -1,11 +1,12 @@
 //! The reasoning before an answer: its place in a chat, and its effort. The engine writes the marks around
 //! it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Reasoning before an answer. The marks around it act as control tokens where the model has them; the
 /// reasoning itself is data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reasoning {
     /// The reply is the reasoning.
@@ -15,7 +16,7 @@ pub enum Reasoning {
 }
 
 /// Reasoning effort before an answer. Chat templates that read `reasoning_effort` get it by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
     Low,

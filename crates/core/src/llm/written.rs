@@ -1,10 +1,11 @@
 //! The serialised form of a chat: turns and a text, one of which is empty.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effort, Message, Prompt, Reasoning};
 
-#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Chat {
     turns: Vec<Message>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::LazyLock};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A language as WMT writes it (`en`, `de_DE`, `sr_Cyrl_RS`) with its English name.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub struct Lang {
     code: String,

@@ -7,6 +7,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use icu_normalizer::ComposingNormalizerBorrowed;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
@@ -166,7 +167,7 @@ fn is_among(list: &[String], hash: &str) -> bool {
 }
 
 /// Overlap of the judged segments with training data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Overlap {
     /// Description of the trained object.
     pub what: String,

@@ -4,5 +4,6 @@
 mod meta;
 #[path = "../../../testing/src/real.rs"]
 mod real;
+mod suspicions;
 mod system_scores;
 mod wmt26;
