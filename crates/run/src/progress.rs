@@ -286,7 +286,8 @@ fn share(state: &State, extent: Extent) -> Option<f64> {
     };
     let done = finished.work as f64 + open.values().map(of_open).sum::<f64>();
     // What is not finished takes some time yet, whatever the estimate.
-    (done > 0.0).then(|| (done / extent.work.max(1) as f64).min(0.995))
+    let most = 1.0 - 0.1 / extent.units.max(1) as f64;
+    (done > 0.0).then(|| (done / extent.work.max(1) as f64).min(most))
 }
 
 /// Share of the estimate that remains when a step takes longer than the estimate of all remaining work.
