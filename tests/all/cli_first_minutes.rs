@@ -139,7 +139,7 @@ fn names_and_spellings_are_taken_as_they_are_meant() {
     let run = "score -s DIR/src.txt -t DIR/hyp.A DIR/hyp.B DIR/Llama-3.1-8B -l en-de --model scripted --quiet \
                --only-system --format tsv --method gemba-da --out DIR/systems";
     let (text, _) = typed(loaded, dir.path(), run).unwrap();
-    let mut systems: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split('\t').next()).collect();
+    let mut systems: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split('\t').nth(1)).collect();
     systems.sort_unstable();
     assert_eq!(systems, ["Llama-3.1-8B", "hyp.A", "hyp.B"]);
     // A folder with a run may hold other files.

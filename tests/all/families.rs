@@ -10,7 +10,7 @@ fn with_long_context(name: &str, folder: &Path) {
     copy_folder(&tiny(name), folder);
     let path = folder.join("config.json");
     let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    config["max_position_embeddings"] = 8192.into();
+    config["max_position_embeddings"] = 10240.into();
     fs::write(path, config.to_string()).unwrap();
 }
 

@@ -97,7 +97,13 @@ fn a_limit_that_is_too_low_is_a_message() {
         "4096",
         "--model",
     ]);
-    program.arg(&small.model);
+    let model = small.root.path().join("long");
+    copy_folder(Path::new(&small.model), &model);
+    let config = fs::read_to_string(model.join("config.json")).unwrap();
+    let mut config: serde_json::Value = config.parse().unwrap();
+    config["max_position_embeddings"] = 1_000_000.into();
+    fs::write(model.join("config.json"), config.to_string()).unwrap();
+    program.arg(&model);
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""]).arg(program.get_program());
     command.args(program.get_args()).current_dir(small.root.path()).env("TRIBUNAL_HOME", small.at("home"));

@@ -113,9 +113,9 @@ fn the_encoder_of_qe_judges_the_example_and_is_verified() {
 fn a_metric_is_judged_by_comet_where_no_method_is_named() {
     let small = SmallRun::new(1);
     for case in ["referenceless", "unified", "unified-tags"] {
-        let (code, text) = score(&small, case, &metric(&small, case), &[]);
+        let (code, text) = score(&small, &format!("out/{case}"), &metric(&small, case), &[]);
         assert_eq!(code, 0, "{case}: {text}");
-        let scores: Vec<f64> = lines(&small, &format!("{case}/verdicts.jsonl"))
+        let scores: Vec<f64> = lines(&small, &format!("out/{case}/verdicts.jsonl"))
             .iter()
             .map(|line| line["score"].as_f64().unwrap())
             .collect();

@@ -13,6 +13,7 @@ mod layout;
 mod linear_probe;
 mod prefixes;
 mod reasoning;
+mod usage;
 mod written;
 
 pub use cancellation::CancellationToken;
@@ -22,6 +23,7 @@ pub use layout::Layout;
 pub use linear_probe::{LinearProbe, Reading, States};
 pub use prefixes::PrefixTracker;
 pub use reasoning::{Effort, Reasoning, ReasoningOptions};
+pub use usage::Usage;
 
 /// A language model: the in-process engine, or a scripted one in tests.
 pub trait Llm: Sync + Send {
@@ -384,47 +386,6 @@ pub enum Finish {
     Form,
     /// The model ended its turn within its reasoning ([`Reasoning::Open`]), which nothing closed.
     Open,
-}
-
-/// The tokens of one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Usage {
-    /// Prompt tokens that were computed, and those of given continuations.
-    pub computed: usize,
-    /// Prompt tokens taken from the prefix cache.
-    pub cached: usize,
-    /// Prompt tokens after the longest prefix shared with any earlier prompt. Their sum over all prompts is a
-    /// lower bound on the computed ones.
-    #[serde(default)]
-    pub distinct: usize,
-    /// Answer tokens.
-    pub generated: usize,
-    /// Answer tokens that the form forced.
-    pub forced: usize,
-    /// Draft tokens, and how many of them were accepted.
-    pub drafted: usize,
-    pub accepted: usize,
-}
-
-impl std::ops::AddAssign<&Self> for Usage {
-    fn add_assign(&mut self, other: &Self) {
-        // No `..`: a new count is added here.
-        let Self { computed, cached, distinct, generated, forced, drafted, accepted } = other;
-        self.computed += computed;
-        self.cached += cached;
-        self.distinct += distinct;
-        self.generated += generated;
-        self.forced += forced;
-        self.drafted += drafted;
-        self.accepted += accepted;
-    }
-}
-
-impl Usage {
-    /// Prompt tokens, computed and cached.
-    pub fn prompt(&self) -> usize {
-        self.computed + self.cached
-    }
 }
 
 /// A given continuation with the log-probability of each of its tokens.

@@ -18,7 +18,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
     ("crates/judges", "", 13_390),
-    ("crates/meta", "", 8_750),
+    ("crates/meta", "", 8_755),
     ("crates/replication", "", 3_790),
     ("crates/eval", "", 4_275),
     ("crates/run", "", 6_140),

@@ -143,9 +143,10 @@ fn a_model_without_reasoning_and_options_without_effect_are_refused() {
     let model_of = |_| Model { name: "gemma-3-4b-it".into(), sha256: String::new() };
     let check = |request: &str| judge(request, &Settings::default()).check_reasoning(&panel, model_of);
     check("gemba-da").unwrap();
-    for (request, by) in
-        [("thinking", "the method `thinking`"), ("gemba-esa:thinking=64", "the option thinking")]
-    {
+    for (request, by) in [
+        ("thinking", "the method `thinking`"),
+        ("gemba-esa:edition=wmt26,thinking=64", "the option thinking"),
+    ] {
         let refused = check(request).unwrap_err().to_string();
         assert!(refused.starts_with(&format!("{by} asks `gemma-3-4b-it` to reason")), "{refused}");
     }
