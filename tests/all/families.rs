@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command};
 use crate::fakes::{copy_folder, tiny};
 
 /// A tiny model that takes long prompts.
-fn with_long_context(name: &str, folder: &Path) {
+pub fn with_long_context(name: &str, folder: &Path) {
     copy_folder(&tiny(name), folder);
     let path = folder.join("config.json");
     let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

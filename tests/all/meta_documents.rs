@@ -334,7 +334,7 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     assert!(text.contains("(fsp)") && text.contains("(wmt-qe)") && !text.contains("(offsets)"), "{text}");
     let why = scored(dir.path(), &lines, &["--span-f1", "f1"]).unwrap_err();
     assert!(
-        why.contains("`f1` is not a definition of span F1; hint: it can be offsets, fsp, wmt-qe or mpp"),
+        why.contains("`f1` is not a definition of span F1\nhint: it can be offsets, fsp, wmt-qe or mpp"),
         "{why}"
     );
     assert_eq!((&found["n_segments"], &found["n_verdicts"]), (&5.into(), &3.into()));

@@ -12,7 +12,7 @@ use tribunal::{
     run::{Record, RunFile, Summary, call::CallLine},
 };
 
-use crate::{fakes::program_with, meta_cli};
+use crate::{fakes::program_with, families, meta_cli};
 
 fn of<T: JsonSchema>(about: &str) -> Value {
     let schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
@@ -31,13 +31,8 @@ fn config() -> Value {
         for inner in std::iter::once(command).chain(command.get_subcommands()) {
             for argument in inner.get_arguments().filter(|argument| !argument.is_hide_set()) {
                 let Some(long) = argument.get_long() else { continue };
-                let scalar = json!({"type": ["string", "number", "boolean"]});
-                let value = if argument.get_action().takes_values() {
-                    json!({"anyOf": [scalar, {"type": "array", "items": scalar}]})
-                } else {
-                    json!({"type": "boolean"})
-                };
-                own.insert(long.to_owned(), value);
+                let kind = if argument.get_action().takes_values() { "value" } else { "flag" };
+                own.insert(long.to_owned(), json!({"$ref": format!("#/$defs/{kind}")}));
             }
         }
         common.extend(own.clone());
@@ -52,6 +47,16 @@ fn config() -> Value {
         "type": "object",
         "properties": common,
         "additionalProperties": false,
+        "$defs": {
+            "flag": {"type": "boolean"},
+            "scalar": {"type": ["string", "number", "boolean"]},
+            "value": {
+                "anyOf": [
+                    {"$ref": "#/$defs/scalar"},
+                    {"type": "array", "items": {"$ref": "#/$defs/scalar"}},
+                ],
+            },
+        },
     })
 }
 
@@ -105,9 +110,10 @@ fn what_is_written_conforms() {
     fs::write(at("source"), "The cat sat.\nTwo.\n").unwrap();
     fs::write(at("a"), "Die Katze saß.\nZwei.\n").unwrap();
     fs::write(at("b"), "Der Hund saß.\n\n").unwrap();
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny/qwen2");
-    let score =
-        ["score", "-s", &at("source"), "-t", &at("a"), &at("b"), "-l", "en-de", "--quiet", "--model", model];
+    let model = &at("model");
+    families::with_long_context("qwen2", Path::new(model));
+    let (source, a, b) = (at("source"), at("a"), at("b"));
+    let score = ["score", "-s", &source, "-t", &a, &b, "-l", "en-de", "--max-tokens", "32", "--model", model];
     let run = |method: &str, out: &str| {
         let words = [&score[..], &["--method", method, "--out", out]].concat();
         program_with(tribunal::eval::models::load, &words).unwrap();
@@ -123,7 +129,7 @@ fn what_is_written_conforms() {
     };
     run("gemba-mqm", &at("mqm"));
     run("fsp", &at("fsp"));
-    run("gemba-da:decoding=expected", &at("da"));
+    run("gemba-da:score=expected", &at("da"));
 }
 
 #[test]
