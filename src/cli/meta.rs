@@ -118,14 +118,7 @@ pub struct Args {
 /// # Errors
 /// Arguments or files that do not fit together.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let is_beside = |part: &&String| *part != "significance";
-    let beside =
-        args.extra.also.iter().find(is_beside).map(String::as_str).or(args.by.as_ref().map(|_| "slices"));
-    if let Some(part) = beside.filter(|_| matches!(args.printed.format(), Format::Tsv | Format::Csv)) {
-        bail!(
-            "`{part}` has tables of its own, and one file of rows holds one table\nhint: `--format json` has all of them"
-        );
-    }
+    check_format(args)?;
     let set = task_set(args)?;
     let selection = selection(args, &set)?;
     let eval_sets = load(args, &selection)?;
@@ -148,6 +141,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         text::print_tables(args, &context, &eval_sets, (&result, &extras), out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses parts with tables of their own where rows of one table are printed.
+fn check_format(args: &Args) -> Result<()> {
+    let part =
+        args.extra.also.iter().find(|part| *part != "significance").map(|part| format!("--also {part}"));
+    let part = part.or_else(|| args.by.as_ref().map(|by| format!("--by {by}")));
+    match part.filter(|_| matches!(args.printed.format(), Format::Tsv | Format::Csv)) {
+        None => Ok(()),
+        Some(part) => bail!(
+            "`{part}` prints tables of its own, and `--format tsv` or `csv` is one table\nhint: `--format json` has them all"
+        ),
+    }
 }
 
 /// The context of the notes below the tables.

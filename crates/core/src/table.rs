@@ -36,7 +36,12 @@ impl Cell {
     }
 
     fn latex(&self) -> String {
-        let mut text = if self.text == "-" { "--".to_owned() } else { escaped(&self.text) };
+        let words = self.text.split(' ').map(|word| match word.strip_prefix('-') {
+            Some("") => "--".to_owned(),
+            Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => format!("$-${}", escaped(rest)),
+            _ => escaped(word),
+        });
+        let mut text = words.collect::<Vec<_>>().join(" ");
         if self.is_best {
             text = format!("\\textbf{{{text}}}");
         }
@@ -329,6 +334,7 @@ mod tests {
         table.head(["metric", "acc", "p < 5%"]);
         let best = Cell { rank: Some(1), is_best: true, note: " n=3".into(), ..Cell::from("0.894") };
         table.row([Cell::from("a_b{c}~"), best, "-".into()]);
+        table.row(["ZengHui-MT", "-0.5 to +1", "0"]);
         insta::assert_snapshot!(table.latex(&["seed 0".to_owned()]), @r"
         % \usepackage{booktabs}
         % seed 0
@@ -338,6 +344,7 @@ mod tests {
         metric & acc & p $<$ 5\% \\
         \midrule
         a\_b\{c\}\textasciitilde{} & \textbf{0.894}$^{1}$ & -- \\
+        ZengHui-MT & $-$0.5 to +1 & 0 \\
         \bottomrule
         \end{tabular}
         ");

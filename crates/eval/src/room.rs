@@ -31,9 +31,11 @@ pub fn check(judge: &Judge, panel: &Panel, segments: &Corpus, selection: &Select
 
 /// The length of a question that is longer than its model's context, and the refusal; `None` of others.
 fn excess(panel: &Panel, question: &RehearsedQuestion) -> Option<(usize, llm::Error)> {
-    // Metrics, whose questions take no answer, cut their texts.
-    let llm = Some(panel.llm(question.role)).filter(|_| question.max_tokens > 0)?;
-    let (context, answer) = (llm.context()?, question.max_tokens);
+    let (llm, answer) = (panel.llm(question.role), question.max_tokens);
+    if answer == 0 {
+        return None; // metrics cut their texts
+    }
+    let context = llm.context()?;
     match llm.counter()?.count(&question.chat) {
         Ok(prompt) if prompt + answer > context => {
             Some((prompt + answer, llm::Error::TooLong { prompt, answer, context }))

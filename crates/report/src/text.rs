@@ -139,20 +139,19 @@ pub fn cost(cost: &Cost) -> String {
 /// The systems as a table for LaTeX; the best score is bold where the judge's means rank systems.
 #[must_use]
 pub fn latex(summary: &Summary) -> String {
-    let names_errors = ReportExamples::new(summary).names_errors;
+    let by_pair = summary.by_pair();
+    let is_uneven = by_pair.iter().any(|(_, _, common)| uneven(*common).is_some());
+    let columns = Columns::new(&summary.systems, is_uneven, ReportExamples::new(summary).names_errors);
     let mut all = Table::new();
-    for (nth, (pair, systems, common)) in summary.by_pair().into_iter().enumerate() {
-        let mut rows = rows(&systems, common, names_errors, summary.noun()).into_iter();
-        let head = rows.next().unwrap_or_default();
-        if nth == 0 {
-            all.head(std::iter::once("pair".to_owned()).chain(head));
-        }
-        let compared = |s: &SystemSummary| if uneven(common).is_some() { s.common_score } else { s.score };
-        let scores = systems.iter().filter_map(compared);
+    all.head(std::iter::once("pair".to_owned()).chain(columns.names(summary.noun())));
+    for (pair, systems, common) in by_pair {
+        let scores = systems.iter().filter_map(|system| compared(system, common));
         let best = scores.max_by(f64::total_cmp).filter(|_| summary.ranks_systems());
-        for (row, system) in rows.zip(&systems) {
-            let mut cells: Vec<Cell> = std::iter::once(pair.clone()).chain(row).map(Cell::from).collect();
-            cells[3].is_best = best.is_some() && compared(system) == best;
+        for system in &systems {
+            let score = compared(system, common);
+            let cells = std::iter::once(pair.clone()).chain(columns.cells(system, score));
+            let mut cells: Vec<Cell> = cells.map(Cell::from).collect();
+            cells[3].is_best = best.is_some() && score == best;
             all.row(cells);
         }
     }
@@ -165,39 +164,55 @@ fn uneven(common: Option<Common>) -> Option<Common> {
     common.filter(|common| common.left_out > 0)
 }
 
-/// The cells of the table of systems, with the header.
-fn rows(
-    systems: &[SystemSummary],
-    common: Option<Common>,
-    names_errors: bool,
-    noun: &str,
-) -> Vec<Vec<String>> {
-    // Where the quality is the score, it is printed once.
-    let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
-    let neutral = systems.iter().any(|s| s.neutral > 0.0);
-    let uneven = uneven(common);
-    let nouns = format!("{noun}s");
-    let mut header = vec!["system", nouns.as_str(), "score"];
-    header.extend(uneven.map(|_| "on its own"));
-    header.extend(quality.then_some("quality"));
-    header.push("coverage");
-    header.extend(["critical", "major", "minor"].into_iter().filter(|_| names_errors));
-    header.extend(neutral.then_some("neutral"));
-    let mut rows = vec![header.iter().map(|name| (*name).to_string()).collect::<Vec<_>>()];
-    for s in systems {
-        let compared = if uneven.is_some() { s.common_score } else { s.score };
-        let mut row = vec![plain(&s.system).into_owned(), s.units.to_string(), score(compared)];
-        row.extend(uneven.map(|_| score(s.score)));
-        row.extend(quality.then(|| s.quality_score.map_or("-".into(), |q| format!("{q:.1}"))));
-        row.push(format!("{}%", percent(s)));
+/// The score by which systems with these units in common are compared.
+fn compared(system: &SystemSummary, common: Option<Common>) -> Option<f64> {
+    if uneven(common).is_some() { system.common_score } else { system.score }
+}
+
+/// The columns of the table of systems that are shown.
+#[derive(Clone, Copy)]
+struct Columns([bool; 10]);
+
+impl Columns {
+    /// Those that the systems fill: the means of uneven systems over their own units too, and where the quality
+    /// is the score, it once.
+    fn new(systems: &[SystemSummary], is_uneven: bool, errors: bool) -> Self {
+        let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
+        let neutral = systems.iter().any(|s| s.neutral > 0.0);
+        Self([true, true, true, is_uneven, quality, true, errors, errors, errors, neutral])
+    }
+
+    fn names(self, noun: &str) -> Vec<String> {
+        let nouns = format!("{noun}s");
+        let names = [
+            "system",
+            &nouns,
+            "score",
+            "on its own",
+            "quality",
+            "coverage",
+            "critical",
+            "major",
+            "minor",
+            "neutral",
+        ];
+        self.pick(names.map(str::to_owned))
+    }
+
+    fn cells(self, s: &SystemSummary, compared: Option<f64>) -> Vec<String> {
         // Where nothing was judged, nothing was found either.
         let found = |n: f64| if s.scored == 0 { "-".to_owned() } else { format!("{n:.2}") };
-        let errors = [s.critical, s.major, s.minor].map(found);
-        row.extend(errors.into_iter().filter(|_| names_errors));
-        row.extend(neutral.then(|| found(s.neutral)));
-        rows.push(row);
+        let [critical, major, minor, neutral] = [s.critical, s.major, s.minor, s.neutral].map(found);
+        let (name, coverage) = (plain(&s.system).into_owned(), format!("{}%", percent(s)));
+        let quality = s.quality_score.map_or_else(|| "-".into(), |quality| format!("{quality:.1}"));
+        let (compared, own) = (score(compared), score(s.score));
+        let units = s.units.to_string();
+        self.pick([name, units, compared, own, quality, coverage, critical, major, minor, neutral])
     }
-    rows
+
+    fn pick(self, all: [String; 10]) -> Vec<String> {
+        all.into_iter().zip(self.0).filter_map(|(cell, is_shown)| is_shown.then_some(cell)).collect()
+    }
 }
 
 fn table(
@@ -207,13 +222,15 @@ fn table(
     noun: &str,
     style: TextStyle,
 ) -> String {
+    let columns = Columns::new(systems, uneven(common).is_some(), names_errors);
+    let rows = systems.iter().map(|system| columns.cells(system, compared(system, common)));
+    let rows: Vec<Vec<String>> = std::iter::once(columns.names(noun)).chain(rows).collect();
     let uneven = uneven(common);
     let mut below = what_scores_are(uneven, names_errors, noun);
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven, noun));
     let warnings = systems.iter().filter_map(|s| untranslated(&s.system, s.untranslated, s.units, noun));
     below.extend(warnings.map(|warning| format!("warning: {}\n", plain(&warning))));
-    aligned(&rows(systems, common, names_errors, noun), style)
-        + &wrapped(below.lines().map(String::from), style)
+    aligned(&rows, style) + &wrapped(below.lines().map(String::from), style)
 }
 
 /// Units that the means are over, in a line or two below the table.

@@ -77,7 +77,7 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
     }
     if let Some(Resampling { resamples, seed, .. }) = context.significance {
         notes.push(format!(
-            "in brackets: the rank; a new rank starts where some metric of the rank above is better with p at most \
+            "ranks stand beside the values; a new one starts where some metric of the rank above is better with p at most \
              0.05 (permutation test, {resamples} resamples, seed {seed})"
         ));
     }
