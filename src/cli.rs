@@ -138,13 +138,11 @@ enum Command {
 }
 
 /// Runs the command that the process was started with.
-#[must_use]
 pub fn main() -> ExitCode {
     main_with(std::env::args_os())
 }
 
 /// Runs the command of a command line.
-#[must_use]
 pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCode {
     crate::engine::keep_freed();
     let cli = match completed(argv).map(parse) {
@@ -232,7 +230,6 @@ fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsS
 
 impl Cli {
     /// Cancellation token of this command's questions to a model, for other threads.
-    #[must_use]
     pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -326,7 +323,6 @@ impl Command {
 }
 
 /// An error with its causes and the options that help.
-#[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
     explain_with(error, |cause| hints::text(cause).or_else(|| meta::hints::text(cause)))
 }

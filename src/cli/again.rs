@@ -27,7 +27,6 @@ pub fn read(dir: &Path, changes: &Changes) -> Result<Recorded> {
 
 /// The folder of the test set that a run's command names; `None` without one, and of a command that this
 /// version cannot read.
-#[must_use]
 pub fn test_set(dir: &Path, run: &RunFile) -> Option<PathBuf> {
     recorded_command(dir, run).ok()?.spec.input.testset
 }
@@ -52,7 +51,6 @@ fn recorded_command(dir: &Path, run: &RunFile) -> Result<score::Args> {
 
 /// The command that repeats a run into a folder: that of the run, with the options chosen now instead of
 /// those that it had. Relative paths in it still start where the first command was given.
-#[must_use]
 pub fn command(run: &RunFile, recorded: &Spec, made: &Spec, out: &Path) -> Vec<String> {
     let mut dropped = vec!["--out", "--shard", "--keep", "--device-memory"];
     let mut added = vec!["--out".to_owned(), out.display().to_string()];

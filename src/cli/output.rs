@@ -52,7 +52,6 @@ pub struct TextOrJson {
 
 impl TextOrJson {
     /// Returns true if the output is one JSON value.
-    #[must_use]
     pub fn is_json(self) -> bool {
         self.json || self.format == Format::Json
     }
@@ -91,19 +90,16 @@ pub fn spare_runs(path: &Path) -> Result<()> {
 
 impl Printed {
     /// The format, whichever option names it.
-    #[must_use]
     pub fn format(self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
 
     /// Returns true if the output is one JSON value.
-    #[must_use]
     pub fn is_json(self) -> bool {
         self.format() == Format::Json
     }
 
     /// Returns true if the output is a table alone, without room for sentences.
-    #[must_use]
     pub fn is_table(self) -> bool {
         matches!(self.format(), Format::Tsv | Format::Csv | Format::Latex)
     }

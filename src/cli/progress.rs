@@ -36,7 +36,6 @@ pub enum ProgressMode {
 
 impl ProgressMode {
     /// The progress display of a run.
-    #[must_use]
     pub fn progress(self) -> Arc<dyn Progress> {
         match self {
             Self::Off => Arc::new(Silent),

@@ -45,7 +45,6 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
 }
 
 /// The exit code of a run: 1 where a verdict is missing.
-#[must_use]
 pub fn code(outcome: &Outcome) -> ExitCode {
     if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }

@@ -10,7 +10,6 @@ use clap_mangen::Man;
 use crate::{engine::Isa, files, run::description::Build};
 
 /// Build of this program, for `run.json`.
-#[must_use]
 pub fn build() -> Build {
     Build {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -38,7 +37,6 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The version with the commit, the features that were built in and the CPU tiers of this machine.
-#[must_use]
 pub fn version() -> &'static str {
     &VERSION
 }

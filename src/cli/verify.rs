@@ -17,6 +17,7 @@ use crate::{
         self,
         verify::{Difference, Report},
     },
+    signature::Signature,
 };
 
 /// Check a run, or a submission to WMT26's evaluation task.
@@ -60,8 +61,8 @@ pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCo
             args.dir.display()
         );
     }
-    let report = match check(args, load) {
-        Ok(report) => report,
+    let (signature, report) = match check(args, load) {
+        Ok(checked) => checked,
         Err(error) => match error.downcast_ref() {
             Some(eval::Error::Run(
                 damage @ (run::Error::Damaged { .. }
@@ -74,8 +75,9 @@ pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCo
             _ => return Err(error),
         },
     };
-    let text = |out: &mut dyn Write| Ok(out.write_all(text(&report, args.without_model).as_bytes())?);
-    args.printed.print(out, || json(&report, args.without_model), || table(&report), text)?;
+    let text =
+        |out: &mut dyn Write| Ok(out.write_all(text(&signature, &report, args.without_model).as_bytes())?);
+    args.printed.print(out, || json(&signature, &report, args.without_model), || table(&report), text)?;
     out.flush()?;
     Ok(if is_confirmed(&report) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -92,14 +94,16 @@ fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result
     printed.print(out, json, table, |out| Ok(writeln!(out, "differs: {damage}")?))
 }
 
-fn check(args: &Args, load: ModelLoader) -> Result<Report> {
+/// The recorded signature, and the result of the check.
+fn check(args: &Args, load: ModelLoader) -> Result<(Signature, Report)> {
     let recorded = again::read(&args.dir, &args.changes)?;
+    let signature = recorded.run.signature.clone();
     let how = Check {
         sample: args.sample.map(|n| (n, args.seed)),
         without_model: args.without_model,
         allow_files: args.changes.allow_files,
     };
-    Ok(eval::recorded::check(&args.dir, recorded, &how, load)?)
+    Ok((signature, eval::recorded::check(&args.dir, recorded, &how, load)?))
 }
 
 /// Returns true if all parts of the run exist and are unchanged.
@@ -119,21 +123,25 @@ fn table(report: &Report) -> Table {
     table
 }
 
-fn json(report: &Report, without_model: bool) -> Value {
+fn json(signature: &Signature, report: &Report, without_model: bool) -> Value {
     let Report { derived, verdicts, read, replayed, calls, unfinished, n_differences, .. } = report;
     let difference = |d: &Difference| json!({ "place": d.place, "what": d.subject, "there": d.recorded, "here": d.derived });
     let differences: Vec<Value> = report.differences.iter().map(difference).collect();
     let unchecked: BTreeMap<&str, &[&str]> = UNCHECKED.into_iter().filter(|_| without_model).collect();
     json!({
+        "signature": signature.to_string(), "short_signature": signature.short(),
         "confirmed": is_confirmed(report), "derived": derived, "verdicts": verdicts, "read": read,
         "replayed": replayed, "calls": calls, "unfinished": unfinished, "n_differences": n_differences,
         "differences": differences, "unchecked": unchecked,
     })
 }
 
-fn text(report: &Report, without_model: bool) -> String {
+fn text(signature: &Signature, report: &Report, without_model: bool) -> String {
     let Report { derived, verdicts, read, replayed, calls, unfinished, .. } = report;
-    let mut lines = vec![format!("verdicts derived again from recorded answers: {derived} of {verdicts}")];
+    let mut lines = vec![
+        format!("signature: {}", signature.short()),
+        format!("verdicts derived again from recorded answers: {derived} of {verdicts}"),
+    ];
     if without_model {
         lines.push(format!("calls read: {read} of {calls}; no model was asked"));
         let fields = UNCHECKED.map(|(file, names)| format!("{} of `{file}`", names.join(", ")));

@@ -26,7 +26,7 @@ fn folder(root: &Path, name: &str, signature: &str, systems: &[(&str, &[Option<f
     let dir = root.join(name);
     let signature: tribunal::signature::Signature = signature.parse().unwrap();
     let run = json!({
-        "signature": signature, "command": [], "shard": "1/1", "units": [],
+        "format": 1, "short_signature": "", "signature": signature, "command": [], "shard": "1/1", "units": [],
         "input": {"segments": 0, "systems": 0, "sha256": ""},
     });
     write(&dir.join("run.json"), &run.to_string());

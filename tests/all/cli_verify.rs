@@ -77,6 +77,11 @@ fn every_change_is_found_and_named() {
     assert!(material.1.contains("the sha256 of the prompt file `gemba_scales/sqm.j2`"), "{}", material.1);
     let signature = changed(&small, "out/run.json", "\"seed\":\"0\"", "\"seed\":\"1\"", &["--without-model"]);
     assert!(signature.0 == 1 && signature.1.contains("the signature's field `seed`"), "{}", signature.1);
+    let short = changed(&small, "out/run.json", "\"gemba-sqm|", "\"gemba-esa|", &["--without-model"]);
+    assert!(short.0 == 1 && short.1.contains("run.json: the short signature"), "{}", short.1);
+    assert!(short.1.starts_with("signature: gemba-sqm|qwen2|#"), "{}", short.1);
+    let format = changed(&small, "out/run.json", "\"format\":1", "\"format\":2", &["--without-model"]);
+    assert!(format.0 == 2 && format.1.contains("a run folder of format 2, and this"), "{}", format.1);
     let summary = changed(&small, "out/summary.json", "\"units\": 6", "\"units\": 7", &["--without-model"]);
     assert!(summary.0 == 1 && summary.1.contains("summary.json: `units`"), "{}", summary.1);
     let rows = ["--without-model", "--format", "tsv"];

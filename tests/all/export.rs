@@ -57,7 +57,7 @@ fn folder(root: &Path) -> PathBuf {
     std::fs::create_dir_all(&dir).unwrap();
     let signature: tribunal::signature::Signature = "method:fsp|model:qwen2.5-7b|v:0.1.0".parse().unwrap();
     let run = json!({
-        "signature": signature, "command": [], "shard": "1/1", "units": [],
+        "format": 1, "short_signature": "", "signature": signature, "command": [], "shard": "1/1", "units": [],
         "input": {"segments": 6, "systems": 2, "sha256": ""},
     });
     std::fs::write(dir.join("run.json"), run.to_string()).unwrap();

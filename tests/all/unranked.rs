@@ -41,7 +41,7 @@ fn folder(root: &Path, method: &str, systems: &[&str], verdicts: &[Value]) -> Pa
     let signature: tribunal::signature::Signature =
         format!("method:{method}|granularity:seg|model:tiny|weights:wmt|v:0.1.0").parse().unwrap();
     let run = json!({
-        "signature": signature, "command": [], "shard": "1/1", "units": [], "systems": systems,
+        "format": 1, "short_signature": "", "signature": signature, "command": [], "shard": "1/1", "units": [], "systems": systems,
         "input": {"segments": verdicts.len(), "systems": systems.len(), "sha256": ""},
     });
     std::fs::write(dir.join("run.json"), run.to_string()).unwrap();

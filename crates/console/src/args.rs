@@ -16,7 +16,6 @@ pub fn pair_name(text: &str) -> Result<String, Infallible> {
 }
 
 /// The command with no option hidden.
-#[must_use]
 pub fn with_all_options(command: Command) -> Command {
     command.mut_args(|arg| arg.hide(false)).mut_subcommands(with_all_options)
 }

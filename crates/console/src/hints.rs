@@ -13,7 +13,6 @@ use crate::{
 };
 
 /// An error's message with the option that helps; `None` where none does.
-#[must_use]
 pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
     let hint = None
         .or_else(|| error.downcast_ref().and_then(of_evaluation))

@@ -7,7 +7,6 @@ use crate::{engine, stream::say};
 /// Prints an error where this build needs a newer processor and returns the exit code; `None` where the
 /// processor has the features of the build.
 #[inline(never)]
-#[must_use]
 pub fn too_new() -> Option<ExitCode> {
     let missing = engine::missing()?;
     say(format_args!(

@@ -10,7 +10,6 @@ use std::{
 use crate::{files, hints, plain, wrap};
 
 /// A message in the one form that hints have: on a line of their own.
-#[must_use]
 pub fn hinted(text: &str) -> String {
     text.replace("; hint: ", "\nhint: ")
 }
@@ -25,13 +24,11 @@ pub fn say(line: Arguments<'_>) {
 
 /// An error with its causes. A cause that is part of the message above it is left out; errors of the
 /// libraries name the options that help. Control characters are escaped.
-#[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
     explain_with(error, hints::text)
 }
 
 /// The text of [`explain`], with another text for some errors.
-#[must_use]
 pub fn explain_with(
     error: &anyhow::Error,
     text: impl Fn(&(dyn error::Error + 'static)) -> Option<String>,

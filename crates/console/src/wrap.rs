@@ -11,27 +11,23 @@ const NARROWEST: usize = 40;
 
 /// Columns of standard output: those of `COLUMNS`, or of the terminal; `None` without either, and where they
 /// are too few to wrap for.
-#[must_use]
 pub fn stdout_columns() -> Option<usize> {
     let out = std::io::stdout();
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
 /// Columns of standard error, as [`stdout_columns`].
-#[must_use]
 pub fn stderr_columns() -> Option<usize> {
     let out = std::io::stderr();
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
 /// True if standard error is a terminal on which lines can be redrawn: not a dumb one.
-#[must_use]
 pub fn stderr_redraws() -> bool {
     std::io::stderr().is_terminal() && !is_dumb()
 }
 
 /// True if `TERM` names a terminal without escape sequences.
-#[must_use]
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
@@ -44,7 +40,6 @@ fn columns(is_terminal: bool, size: Option<(terminal_size::Width, terminal_size:
 
 /// Wraps a message at `width` columns; a longer word has a line of its own. Continuation lines are indented
 /// by two columns more than the first; a command to copy (`next: ...`) stays one line.
-#[must_use]
 pub fn message(text: &str, width: usize) -> String {
     let lines = text.split('\n').map(|line| {
         if line.width() <= width || line.starts_with("next: ") {
@@ -59,7 +54,6 @@ pub fn message(text: &str, width: usize) -> String {
 }
 
 /// A column of names and a column of values, which are wrapped at `width`; without a width, each on one line.
-#[must_use]
 pub fn fields<N: AsRef<str>, V: AsRef<str>>(rows: &[(N, V)], width: Option<usize>) -> String {
     let name_width = rows.iter().map(|(name, _)| name.as_ref().width()).max().unwrap_or(0) + 2;
     let mut out = String::new();
@@ -77,7 +71,6 @@ pub fn fields<N: AsRef<str>, V: AsRef<str>>(rows: &[(N, V)], width: Option<usize
 }
 
 /// A line's words in lines of at most `width` columns; a word that is longer has a line of its own.
-#[must_use]
 pub fn broken(line: &str, width: usize) -> Vec<String> {
     if line.width() <= width {
         return vec![line.to_owned()];

@@ -260,7 +260,6 @@ impl Evaluation {
 
     /// Warning about a method that generates answers with a small model, before it is loaded; `None` where
     /// the model's size is unknown, and for tuned models.
-    #[must_use]
     pub fn small_model(&self) -> Option<String> {
         let models = &self.spec.models;
         let card = hub::find(&models.model).ok().filter(|_| adapter::named(models).is_empty())?;
@@ -269,7 +268,6 @@ impl Evaluation {
     }
 
     /// The configuration of a run of the selected segments into this folder.
-    #[must_use]
     pub fn config(&self, folder: PathBuf) -> RunConfig {
         RunConfig {
             selection: self.input.selection.clone(),
@@ -419,7 +417,6 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// The judge, the panel and the segments.
-    #[must_use]
     pub fn task(&self) -> Task<'_> {
         Task {
             panel: &self.models.panel,
@@ -431,7 +428,6 @@ impl Run<'_> {
 }
 
 /// The whole signature: the judge with the models before its prompts, then sampling.
-#[must_use]
 pub fn signature(built: &Built, models: &Signature, sampling: &SamplingSpec) -> Signature {
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&sampling.sampling()));

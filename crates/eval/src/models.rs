@@ -63,7 +63,6 @@ pub struct Models {
 impl Models {
     /// One model in every role, without memory figures: any implementation that answers chats in the engine's
     /// place.
-    #[must_use]
     pub fn alone(panel: Panel, model: Model) -> Self {
         let signature =
             Signature::new().with("model", model.name.clone()).with("sha256", model.sha256.clone());
@@ -82,13 +81,11 @@ impl Models {
     }
 
     /// Number of groups judged at the same time: `asked`, else enough to keep the devices busy.
-    #[must_use]
     pub fn jobs(&self, requested: Option<usize>) -> usize {
         requested.unwrap_or_else(|| self.n_rows.max(JOBS))
     }
 
     /// The model that plays a role.
-    #[must_use]
     pub fn model_of(&self, role: Role) -> Model {
         self.model_of_role.get(&role).unwrap_or(&self.model).clone()
     }
@@ -273,7 +270,6 @@ pub struct ModelEngine {
 
 impl ModelEngine {
     /// The model's name, with that of its adapter.
-    #[must_use]
     pub fn full_name(&self) -> String {
         self.model().name
     }
@@ -298,7 +294,6 @@ impl ModelEngine {
 }
 
 /// A model by name and sha256, and its adapter's behind them.
-#[must_use]
 pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::AdapterFolder>) -> Model {
     let with = |name: &str, part: fn(&adapter::AdapterFolder) -> &str| match adapter {
         Some(found) => format!("{name}+{}", part(found)),
@@ -414,7 +409,6 @@ pub fn known(name: &str) -> Result<Card> {
 }
 
 /// Hint for a repository of the hub, which is named as `OWNER/NAME`.
-#[must_use]
 pub fn of_hub(name: &str) -> String {
     let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };
     if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {

@@ -100,7 +100,6 @@ fn named(spec: &Spec, built: &Built) -> Vec<(String, PathBuf)> {
 }
 
 /// The files that a specification names, by what `run.json` calls their options.
-#[must_use]
 pub fn files(spec: &Spec) -> [(String, &Option<PathBuf>); 3] {
     let files = [
         ("prompts", &spec.judge.prompts),
@@ -121,7 +120,6 @@ pub fn options(request: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// The name of the option for a method in a file, as in `run.json`.
-#[must_use]
 pub fn method_flag() -> String {
     flag("method")
 }
@@ -131,7 +129,6 @@ fn flag(name: &str) -> String {
 }
 
 /// A method in a file, of whose folder only the files that it names are hashed and copied.
-#[must_use]
 pub fn of_method(path: &Path, method: &MethodFile) -> (Material, Vec<Copy>) {
     let kept = kept_as(&method_flag());
     // In the order in which the files of the copy are listed: by the parts of their paths.
@@ -176,7 +173,6 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
 }
 
 /// Name of a material's copy in the run folder; that of a file has the file's ending behind it.
-#[must_use]
 pub fn kept_as(flag: &str) -> String {
     format!("{MATERIALS}/{}", flag.trim_start_matches('-'))
 }

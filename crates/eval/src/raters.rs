@@ -72,7 +72,6 @@ fn in_order<T>(all: &mut [T], segment: impl Fn(&T) -> &Segment) {
 
 /// Warning about raters who saw another translation than most, as a sentence that ends in `what`, the
 /// treatment of their ratings; `None` if all saw the same.
-#[must_use]
 pub fn other_versions(path: &Path, annotations: &[Annotation], noun: &str) -> Option<String> {
     let rated = rated(annotations);
     let mut others: Vec<&Annotation> = rated.iter().flat_map(Rated::others).collect();
@@ -102,7 +101,6 @@ pub struct Rated<'a> {
 
 impl<'a> Rated<'a> {
     /// The translation that most raters saw.
-    #[must_use]
     pub fn segment(&self) -> &'a Segment {
         base(&self.versions[0])
     }
@@ -114,7 +112,6 @@ impl<'a> Rated<'a> {
 }
 
 /// The segments of an annotation file, in the order of their first annotations.
-#[must_use]
 pub fn rated<'a>(annotations: &'a [Annotation]) -> Vec<Rated<'a>> {
     let mut places: BTreeMap<UnitKey, usize> = BTreeMap::new();
     let mut all: Vec<Rated<'a>> = Vec::new();
@@ -143,7 +140,6 @@ pub fn rated<'a>(annotations: &'a [Annotation]) -> Vec<Rated<'a>> {
 ///
 /// # Panics
 /// Never: the weights are among the presets.
-#[must_use]
 pub fn records(annotations: &[Annotation]) -> Vec<Record> {
     rated(annotations).iter().map(|rated| record(rated.segment(), &rated.versions.concat())).collect()
 }
@@ -152,7 +148,6 @@ pub fn records(annotations: &[Annotation]) -> Vec<Record> {
 ///
 /// # Panics
 /// Never: the weights are among the presets.
-#[must_use]
 pub fn translations(annotations: &[Annotation]) -> Vec<Record> {
     let versions = rated(annotations).into_iter().flat_map(|rated| rated.versions);
     versions.map(|version| record(base(&version), &version)).collect()

@@ -86,7 +86,6 @@ pub fn read(dir: &Path, run: RunFile, original: Spec, changes: &Changes) -> Resu
 
 /// The models that a run's command names, located on this machine: as paths from the directory of the
 /// command, else from the current one; cards by name.
-#[must_use]
 pub fn located(run: &RunFile, models: &ModelSpec) -> ModelSpec {
     let found = |name: &str| {
         let path = run.resolve(Path::new(name));

@@ -75,7 +75,6 @@ pub struct CpuReport {
 }
 
 /// Number of segments in the self-test.
-#[must_use]
 pub fn n_segments() -> usize {
     SEGMENTS.lines().count()
 }
@@ -129,7 +128,6 @@ pub fn judged(isa: Isa) -> Result<Vec<Line>> {
 }
 
 /// The first difference between a recording and what was computed.
-#[must_use]
 pub fn difference(recorded: &str, found: &[Line]) -> Option<Difference> {
     let recorded: Vec<Line> = recorded.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if recorded.len() != found.len() {

@@ -21,7 +21,6 @@ pub struct Watch {
 
 impl Watch {
     /// Units whose verdicts are safe, and all of them; none before the first question is asked.
-    #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         let written = self.writing.lock();
         (written.done, written.units)

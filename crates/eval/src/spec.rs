@@ -194,13 +194,11 @@ impl Default for JudgeSpec {
 
 impl JudgeSpec {
     /// A method with its default settings.
-    #[must_use]
     pub fn method(request: impl Into<String>) -> Self {
         Self { method: request.into(), ..Self::default() }
     }
 
     /// The settings of the registry of judges, without what depends on the input. `model`: the annotator.
-    #[must_use]
     pub fn settings(&self, sampling: &SamplingSpec, model: &str) -> Settings {
         Settings {
             preset: self.preset,
@@ -252,7 +250,6 @@ impl Default for ModelSpec {
 
 impl ModelSpec {
     /// One model in all roles.
-    #[must_use]
     pub fn named(model: impl Into<String>) -> Self {
         Self { model: model.into(), ..Self::default() }
     }
@@ -285,7 +282,6 @@ impl Default for SamplingSpec {
 
 impl SamplingSpec {
     /// The sampling parameters of a request.
-    #[must_use]
     pub fn sampling(&self) -> Sampling {
         let default = Sampling::default();
         Sampling {
@@ -299,7 +295,6 @@ impl SamplingSpec {
 }
 
 /// The signature's fields of sampling. Budgets and stop strings are the judge's.
-#[must_use]
 pub fn sampling_signature(sampling: &Sampling) -> Signature {
     let Sampling { temperature, top_p, seed, max_tokens: _, stop: _ } = sampling;
     let signature = Signature::new().with("temp", temperature.to_string());
@@ -339,7 +334,6 @@ impl FromStr for DeviceRequest {
 
 impl DeviceRequest {
     /// Returns true if it names GPUs by number.
-    #[must_use]
     pub fn is_named(&self) -> bool {
         matches!(self, Self::Gpus(_))
     }

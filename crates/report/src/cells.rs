@@ -10,13 +10,11 @@
 /// let cells = ["=SUM(A1)", "-0.5", "-", "- Ja."].map(String::from);
 /// assert_eq!(quoted(cells.into()), ["'=SUM(A1)", "-0.5", "-", "'- Ja."]);
 /// ```
-#[must_use]
 pub fn quoted(cells: Vec<String>) -> Vec<String> {
     cells.into_iter().map(|cell| if is_formula(&cell) { format!("'{cell}") } else { cell }).collect()
 }
 
 /// Returns true if a spreadsheet would run a cell. Numbers are not formulas.
-#[must_use]
 pub fn is_formula(text: &str) -> bool {
     let begins = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     begins && !is_number(text.strip_suffix('%').unwrap_or(text)) && text != "-" && text != "+"

@@ -65,7 +65,6 @@ struct Extremes {
 
 impl ReportExamples {
     /// Without any record.
-    #[must_use]
     pub fn new(summary: &Summary) -> Self {
         let shows_from = summary.of_method(|method, _| method.shows_from).unwrap_or_default();
         Self { shows_from, names_errors: summary.signature.contains("|weights:"), ..Self::default() }
@@ -109,7 +108,6 @@ impl ReportExamples {
 
     /// Returns true if no mark is certain enough to be shown, so that the same records are to go through
     /// [`Self::contrast`] too.
-    #[must_use]
     pub fn lacks_marks(&self) -> bool {
         self.names_errors && self.marked > 0 && self.certain == 0
     }

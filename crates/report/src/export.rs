@@ -54,7 +54,6 @@ pub enum Format {
 
 impl Format {
     /// Fields of verdicts that the format cannot represent; `None` where it holds all.
-    #[must_use]
     pub fn loses(self) -> Option<&'static str> {
         match self {
             Self::MqmTsv => Some("scores, explanations and suggestions"),
@@ -240,7 +239,6 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
 
 /// Default name of a judge as a rater or a metric, from the fields of its signature:
 /// `tribunal-fsp-qwen2_5-7b-instruct`; the run's own name without one. A dot would end the name of a metric.
-#[must_use]
 pub fn default_name(run: &Path, signature: Option<&Signature>) -> String {
     let stem = || files::stem(run);
     let fields = |signature: &Signature| {

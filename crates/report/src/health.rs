@@ -9,7 +9,6 @@ use crate::{
 };
 
 /// The shares of a run in one line; `None` when nothing was found.
-#[must_use]
 pub fn shares(findings: &[Finding]) -> Option<String> {
     let found = findings.iter().filter(|finding| finding.found > 0 && !is_of_one(finding));
     let parts: Vec<String> = found.map(|f| format!("{} {}", percent(f), short(f))).collect();
@@ -17,7 +16,6 @@ pub fn shares(findings: &[Finding]) -> Option<String> {
 }
 
 /// Warning about the scores, and remedies; `None` when nothing is suspicious.
-#[must_use]
 pub fn warning(findings: &[Finding]) -> Option<String> {
     let suspicious: Vec<&Finding> = findings.iter().filter(|finding| finding.warning).collect();
     if suspicious.is_empty() {
@@ -47,7 +45,6 @@ pub fn warning(findings: &[Finding]) -> Option<String> {
 }
 
 /// Note on verdicts nearly all of which are the best that the method has; `None` for others.
-#[must_use]
 pub fn note(findings: &[Finding]) -> Option<String> {
     let clean = findings.iter().rfind(|finding| finding.is_clean())?;
     Some(format!(

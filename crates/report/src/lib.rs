@@ -36,7 +36,6 @@ pub use units::{examples, of_source};
 ///
 /// # Panics
 /// Never: a record holds what a verdict does.
-#[must_use]
 pub fn as_verdicts(records: &[Record]) -> Vec<Verdict> {
     let as_verdict = |record: &Record| serde_json::to_value(record).and_then(serde_json::from_value);
     records.iter().map(|record| as_verdict(record).expect("a record holds what a verdict does")).collect()
@@ -52,7 +51,6 @@ pub enum Detail {
 }
 
 /// One JSON object: the signature, the systems, the cost of the run, and every verdict.
-#[must_use]
 pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
     let mut value = json!({
         "signature": summary.signature,
@@ -76,7 +74,6 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
 
 /// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON; control
 /// characters are shown.
-#[must_use]
 pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
     let rows: Vec<Vec<String>> = match detail {
         Detail::Systems => system_rows(summary),
@@ -132,7 +129,6 @@ fn number(value: Option<f64>) -> String {
 }
 
 /// `3 verdicts`, `1 verdict`.
-#[must_use]
 pub fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

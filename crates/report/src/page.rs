@@ -162,7 +162,6 @@ pub enum Error {
 }
 
 /// The whole page.
-#[must_use]
 pub fn html(title: &str, data: &Data<'_>, conversations: &Conversations) -> String {
     let script = SCRIPT.concat();
     // The script may run, nothing else may: whatever a text tries to be, the browser blocks it.

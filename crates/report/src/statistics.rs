@@ -60,7 +60,6 @@ pub enum Error {
 
 /// A row for each metric, a column for each task, with ranks where they were tested; then a row for each
 /// baseline.
-#[must_use]
 pub fn main_table(result: &SetResult) -> Table {
     let mut table = Table::new();
     let averaged = !result.average.is_empty();

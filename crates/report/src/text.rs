@@ -30,7 +30,6 @@ const CAUTION: &str = "\x1b[1m";
 const UNUSABLE: &str = "unusable";
 
 /// The whole report.
-#[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextStyle) -> String {
     let mut shown = ReportExamples::new(summary);
     for record in records {
@@ -45,7 +44,6 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextSt
 }
 
 /// The whole report, with examples that are already selected.
-#[must_use]
 pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style: TextStyle) -> String {
     let mut parts = Vec::new();
     if detail == Detail::Units {
@@ -122,7 +120,6 @@ fn tables(summary: &Summary, names_errors: bool, style: TextStyle) -> String {
 }
 
 /// Cost of a run, in one line.
-#[must_use]
 pub fn cost(cost: &Cost) -> String {
     let usage = &cost.usage;
     format!(
@@ -137,7 +134,6 @@ pub fn cost(cost: &Cost) -> String {
 }
 
 /// The systems as a table for LaTeX; the best score is bold where the judge's means rank systems.
-#[must_use]
 pub fn latex(summary: &Summary) -> String {
     let by_pair = summary.by_pair();
     let is_uneven = by_pair.iter().any(|(_, _, common)| uneven(*common).is_some());

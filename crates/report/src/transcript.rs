@@ -13,7 +13,6 @@ use crate::{
 };
 
 /// The verdict, then all calls: what each question adds to an earlier one, and its reply.
-#[must_use]
 pub fn text(record: &Record, calls: &[CallLine]) -> String {
     let mut out = String::new();
     verdict(&mut out, record);

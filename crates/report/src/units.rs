@@ -22,7 +22,6 @@ const TEXT_LINES: usize = 3;
 
 /// Examples of what a judge finds: units with its most certain errors, or else sources whose translations it
 /// scores furthest apart, and how much is not shown.
-#[must_use]
 pub fn examples(shown: &ReportExamples, style: TextStyle) -> String {
     let mut parts: Vec<String> = shown.records().map(|record| cut(&unit(record, style), record)).collect();
     let contrasts = shown.contrasts();
@@ -109,7 +108,6 @@ fn unit(record: &Record, style: TextStyle) -> String {
 }
 
 /// A source and its translations by several systems, each with its verdict.
-#[must_use]
 pub fn of_source(records: &[Record], style: TextStyle) -> String {
     let mut out = String::new();
     let Some(first) = records.first() else { return out };

@@ -104,14 +104,12 @@ fn is_first(attempt: &usize) -> bool {
 }
 
 /// The hash by which a prompt is found again.
-#[must_use]
 pub fn prompt_hash(chat: &Chat) -> String {
     digest::sha256(json_lines(std::slice::from_ref(chat)))
 }
 
 impl CallLine {
     /// The line of a call that a group with these units caused.
-    #[must_use]
     pub fn new(group: &str, units: &[UnitKey], call: Call) -> Self {
         let unit = call.unit.and_then(|unit| units.get(unit));
         let first = unit.or(units.first());
@@ -141,7 +139,6 @@ impl CallLine {
 
     /// Returns true if the call has the form in which a run writes it: its prompt has the hash that it names,
     /// and its columns are of one length.
-    #[must_use]
     pub fn is_intact(&self) -> bool {
         self.content.as_ref().is_none_or(|content| {
             content.uneven().is_none() && prompt_hash(&content.chat) == self.prompt_sha256
@@ -149,7 +146,6 @@ impl CallLine {
     }
 
     /// The answer as the judge got it; `None` where only its cost was kept.
-    #[must_use]
     pub fn answer(&self) -> Option<Reply> {
         let Content { reply, spelled, .. } = self.content.as_ref()?;
         let (text, tokens) = (reply.clone(), spelled.tokens());
@@ -161,7 +157,6 @@ impl CallLine {
 
 impl Content {
     /// The first tokens whose columns are not of one length.
-    #[must_use]
     pub fn uneven(&self) -> Option<&Spelled> {
         let columns = self.scored.iter().map(|continuation| &continuation.spelled).chain([&self.spelled]);
         columns.into_iter().find(|spelled| !spelled.is_even())
@@ -169,7 +164,6 @@ impl Content {
 
     /// The answer for display: that of a probe or a metric in numbers, since the text beside it leads to no
     /// score.
-    #[must_use]
     pub fn shown(&self) -> &str {
         if self.scored.iter().any(|scored| scored.estimate.is_some()) {
             "(nothing was written: the verdict is a metric's estimate)"
@@ -183,7 +177,6 @@ impl Content {
 
 impl Spelled {
     /// The columns of these tokens.
-    #[must_use]
     pub fn new(tokens: &[Token], is_chance: bool) -> Self {
         let is_masked = tokens.iter().any(|t| t.masked_logprob.to_bits() != t.logprob.to_bits());
         let masked = tokens.iter().filter(|_| is_masked).map(|token| token.masked_logprob);
@@ -203,7 +196,6 @@ impl Spelled {
     }
 
     /// The tokens, except how each came into the answer, which no judge reads.
-    #[must_use]
     pub fn tokens(&self) -> Vec<Token> {
         let at = |values: &[f64], i: usize| values.get(i).copied();
         let token = |(i, &id): (usize, &u32)| {
@@ -222,14 +214,12 @@ impl Spelled {
 
 impl Continuation {
     /// A continuation of a line.
-    #[must_use]
     pub fn new(scored: Scored) -> Self {
         let spelled = Spelled::new(&scored.tokens, scored.is_chance);
         Self { spelled, text: scored.text, reading: scored.reading, estimate: scored.estimate }
     }
 
     /// The continuation as the judge got it.
-    #[must_use]
     pub fn scored(&self) -> Scored {
         Scored {
             text: self.text.clone(),

@@ -51,7 +51,6 @@ impl CallRetention {
 }
 
 /// The file of calls of a folder; `None` where there is none.
-#[must_use]
 pub fn path(dir: &Path) -> Option<PathBuf> {
     NAMES.map(|name| dir.join(name)).into_iter().find(|path| path.exists())
 }
@@ -202,7 +201,6 @@ impl Sums {
     }
 
     /// The questions: of each role and stage two about different units, always the same ones.
-    #[must_use]
     pub fn questions(&self) -> Vec<Question> {
         self.questions.values().flatten().map(|(_, question)| question.clone()).collect()
     }

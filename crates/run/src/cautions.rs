@@ -8,7 +8,6 @@ pub const UNRANKED: &str = "Do not order these systems by their means";
 
 /// All cautions about a run with this signature, as sentences without full stops. `of_input` are those about
 /// the judge on this input. None of the method where it is unknown.
-#[must_use]
 pub fn cautions(signature: &Signature, of_input: &[String], n_systems: usize) -> Vec<String> {
     let method = registry::of_signature(signature);
     let is_unranked = n_systems > 1 && method.is_some_and(|method| !method.ranks_systems());

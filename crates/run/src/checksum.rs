@@ -11,7 +11,6 @@ const AFTER: &str = "\"}";
 const N_DIGITS: usize = 8;
 
 /// A record's line in the journal.
-#[must_use]
 pub fn with_checksum(json: &str) -> String {
     let open = json.strip_suffix('}').unwrap_or(json);
     format!("{open}{BEFORE}{}{AFTER}", checksum(json.as_bytes()))

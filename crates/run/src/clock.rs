@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 /// A time as `2026-01-31 12:00:00 UTC`; `None` before 1970.
-#[must_use]
 pub fn utc(time: SystemTime) -> Option<String> {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);

@@ -72,7 +72,6 @@ impl JudgedUnits {
 
     /// Returns true if there is a verdict on the unit of a call, or on a part of its document for a call
     /// about a group.
-    #[must_use]
     pub fn has(&self, call: &CallCost) -> bool {
         self.0.contains(&hash(&(&call.system, &call.doc, call.seg)))
     }

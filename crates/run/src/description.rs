@@ -26,9 +26,17 @@ use crate::{
 /// The file's name in the run folder.
 pub const RUN: &str = "run.json";
 
+/// Format of a run folder's files. Fields that readers may ignore are added without a new number; a program
+/// reads folders of its own format alone.
+pub const FORMAT: u32 = 1;
+
 /// `run.json`: a description of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFile {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// [`Signature::short`].
+    pub short_signature: String,
     pub signature: Signature,
     /// The command line that started the run.
     pub command: Vec<String>,
@@ -64,6 +72,12 @@ pub struct RunFile {
     pub systems: Vec<String>,
     /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
     pub units: Vec<DocUnits>,
+}
+
+/// What `run.json` has in every format.
+#[derive(Deserialize)]
+struct Numbered {
+    format: u32,
 }
 
 /// Identity of a run's input, and the number of its segments.
@@ -228,7 +242,6 @@ impl fmt::Display for InputId {
 }
 
 /// The systems of an input in the order in which it names them first.
-#[must_use]
 pub fn systems_of<S: Segments + ?Sized>(segments: &S) -> Vec<String> {
     let (mut systems, mut known) = (Vec::new(), BTreeSet::new());
     for idx in 0..segments.n_segments() {
@@ -242,13 +255,11 @@ pub fn systems_of<S: Segments + ?Sized>(segments: &S) -> Vec<String> {
 
 impl RunFile {
     /// All cautions about the run ([`cautions`]).
-    #[must_use]
     pub fn all_cautions(&self) -> Vec<String> {
         cautions(&self.signature, &self.cautions, self.input.systems)
     }
 
     /// Groups units, given in verdict order, by document.
-    #[must_use]
     pub fn pack(keys: impl IntoIterator<Item = UnitKey>) -> Vec<DocUnits> {
         let mut units: Vec<DocUnits> = Vec::new();
         for key in keys {
@@ -271,7 +282,6 @@ impl RunFile {
     }
 
     /// All units of the whole input in verdict order.
-    #[must_use]
     pub fn keys(&self) -> Vec<UnitKey> {
         let of_doc = |doc: &DocUnits| {
             let doc = doc.clone();
@@ -289,7 +299,8 @@ impl RunFile {
     /// Reads the `run.json` of a folder.
     ///
     /// # Errors
-    /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
+    /// [`Error::NoRun`] when there is none, [`Error::OtherFormat`] for another format than [`FORMAT`],
+    /// [`Error::Damaged`] when it cannot be parsed.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         if dir.is_file() {
             return Err(Error::FileOfRun(dir.into()));
@@ -300,6 +311,11 @@ impl RunFile {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
             Err(source) => return Err(Error::reading(&path)(source)),
         };
+        if let Ok(Numbered { format }) = serde_json::from_str(&text)
+            && format != FORMAT
+        {
+            return Err(Error::OtherFormat { dir: dir.into(), format, known: FORMAT });
+        }
         let hint = "restore it from a copy; the verdicts do not depend on it, but continuing the run does";
         let run: Self = serde_json::from_str(&text).map_err(|source| Error::Damaged {
             line: source.line(),
@@ -324,7 +340,6 @@ impl RunFile {
     }
 
     /// A path as it was meant where the command was given.
-    #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {
         if self.directory.is_empty() { path.into() } else { Path::new(&self.directory).join(path) }
     }

@@ -77,6 +77,11 @@ pub enum Error {
          `verdicts.jsonl`, or an MQM TSV of human raters"
     )]
     NoVerdicts(PathBuf),
+    #[error(
+        "`{dir}` is a run folder of format {format}, and this version of tribunal reads format {known}\nhint: use the version \
+         that wrote it, `origin.build.version` in its `run.json`"
+    )]
+    OtherFormat { dir: PathBuf, format: u32, known: u32 },
     #[error("the run in `{0}` is not finished\nhint: run its command again to continue it")]
     Unfinished(PathBuf),
     #[error(

@@ -42,7 +42,6 @@ pub fn summary(
 ///
 /// # Panics
 /// Never: a summary holds strings and numbers only.
-#[must_use]
 pub fn summary_bytes(summary: &Summary) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(summary).expect("strings and numbers only");
     json.push(b'\n');
@@ -50,7 +49,6 @@ pub fn summary_bytes(summary: &Summary) -> Vec<u8> {
 }
 
 /// Reads a folder's `summary.json`; `None` where there is none that can be read.
-#[must_use]
 pub fn read_summary(dir: &Path) -> Option<Summary> {
     serde_json::from_slice(&files::read_own(&dir.join(SUMMARY)).ok()?).ok()
 }

@@ -38,13 +38,11 @@ impl Folder {
     }
 
     /// The path of a file in it.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
     /// Returns true if nothing has been written to this file of it.
-    #[must_use]
     pub fn is_blank(&self, name: &str) -> bool {
         std::fs::metadata(self.path(name)).map_or(true, |existing| existing.len() == 0)
     }
@@ -58,7 +56,6 @@ impl Folder {
     }
 
     /// The folder's own path.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }

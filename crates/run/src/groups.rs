@@ -41,7 +41,6 @@ pub struct Group {
 
 /// Splits an input into groups, in the order of the input. The groups are the same whatever is selected, but
 /// those in which nothing is selected are left out.
-#[must_use]
 pub fn groups<S: Segments + ?Sized>(
     segments: &S,
     selection: &Selection,
@@ -63,7 +62,6 @@ pub fn groups<S: Segments + ?Sized>(
 
 /// Makes each segment that gets a verdict a group of its own, with the same context, where the judge asks
 /// about each by itself ([`Judge::asks_apart`]): its verdict is written as soon as it is complete.
-#[must_use]
 pub fn each_apart(groups: Vec<Group>, judge: &Judge) -> Vec<Group> {
     if !judge.asks_apart {
         return groups;
@@ -77,7 +75,6 @@ pub fn each_apart(groups: Vec<Group>, judge: &Judge) -> Vec<Group> {
 }
 
 /// The segments that get a verdict, alone or with others in one text, where these are selected.
-#[must_use]
 pub fn judged<S: Segments + ?Sized>(
     segments: &S,
     selection: &Selection,
@@ -95,7 +92,6 @@ pub fn judged<S: Segments + ?Sized>(
 
 impl Group {
     /// The segments of the group.
-    #[must_use]
     pub fn segments(&self, input: &[Segment]) -> Vec<Segment> {
         self.members.iter().map(|&i| input[i].clone()).collect()
     }
@@ -110,7 +106,6 @@ impl Group {
 
     /// The units that get a verdict, in order: the wanted members, or the group as a whole as soon as one of
     /// them is wanted.
-    #[must_use]
     pub fn units<S: Segments + ?Sized>(&self, input: &S, unit: Unit) -> Vec<UnitKey> {
         let members = self.members.iter().map(|&i| input.outline(i));
         match unit {
@@ -122,7 +117,6 @@ impl Group {
     }
 
     /// A number made of what the group holds: the same in a run that has grown, and in every shard.
-    #[must_use]
     pub fn id<S: Segments + ?Sized>(&self, input: &S) -> GroupId {
         let mut hash = Sha256::new();
         for &member in self.members.iter() {
@@ -137,7 +131,6 @@ impl Group {
     }
 
     /// Returns true if every member gets a verdict.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.judged.len() == self.members.len()
     }
@@ -155,7 +148,6 @@ impl fmt::Display for GroupId {
 
 impl GroupId {
     /// Reads what calls name a group by; `None` for anything else.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain =
             text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -250,7 +242,6 @@ impl Shard {
     /// The groups of this shard, in order. Groups are dealt, largest first, to the shard with the fewest
     /// estimated tokens so far, so shards differ by at most the largest group. Groups of the same members
     /// ([`each_apart`]) share their context, and stay together.
-    #[must_use]
     pub fn choose<S: Segments + ?Sized>(self, segments: &S, groups: &[Group]) -> Vec<usize> {
         let is_next = |at: usize| at == 0 || !Arc::ptr_eq(&groups[at].members, &groups[at - 1].members);
         let begins: Vec<usize> = (0..groups.len()).filter(|&at| is_next(at)).collect();
@@ -275,7 +266,6 @@ impl Shard {
 
 /// A quarter of the bytes, plus what surrounds each segment: good enough to balance shards, and the same on
 /// every machine.
-#[must_use]
 pub fn estimated_tokens<S: Segments + ?Sized>(segments: &S, group: &Group) -> usize {
     let shared_by = if group.is_apart { group.members.len() } else { 1 };
     tokens_of_members(segments, group).div_ceil(shared_by)

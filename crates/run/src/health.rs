@@ -78,7 +78,6 @@ impl HealthCheck {
 
     /// The share at which the check becomes a warning, 0 to 1. Units with the best verdict that the method
     /// has count for the share, and not for the warning: good translations get it.
-    #[must_use]
     pub fn threshold(self) -> f64 {
         match self {
             // On WMT23, the most frequent score is that of 27% of the segments for annotators in en-de (21%
@@ -125,14 +124,12 @@ pub struct Example {
 
 impl Finding {
     /// The positive share, 0 to 1.
-    #[must_use]
     pub fn share(&self) -> f64 {
         if self.of == 0 { 0.0 } else { self.found as f64 / self.of as f64 }
     }
 
     /// True if nearly all verdicts are the best ones that the method has: the translations are good, or the
     /// judge misses their errors.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         let may_be_clean =
             matches!(self.check, HealthCheck::SameScore | HealthCheck::SameQuality | HealthCheck::NoError);
@@ -171,7 +168,6 @@ struct Count {
 
 impl<'a> HealthChecks<'a> {
     /// Without any record.
-    #[must_use]
     pub fn new(questions: &'a [Question]) -> Self {
         Self {
             words: spans::Words::new(),
@@ -237,7 +233,6 @@ impl<'a> HealthChecks<'a> {
 
     /// The results of the checks that had data: without quality scores there is no finding about them.
     /// `best` is the best score of the method's scale, where it has one.
-    #[must_use]
     pub fn findings(mut self, best: Option<f64>) -> Vec<Finding> {
         let found = HealthCheck::ALL.into_iter().filter_map(|check| match check {
             HealthCheck::SameScore => {

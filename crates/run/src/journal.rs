@@ -122,7 +122,6 @@ fn is_same(a: &Metadata, b: &Metadata) -> bool {
 ///
 /// # Panics
 /// Never: a record holds strings and numbers only.
-#[must_use]
 pub fn json(record: &Record) -> String {
     serde_json::to_string(record).expect("strings and numbers into memory")
 }

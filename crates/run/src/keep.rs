@@ -50,7 +50,6 @@ pub struct Kept {
 impl Keep {
     /// Chooses among the sources of these records, which stand in verdict order. A source that several
     /// systems translated counts once.
-    #[must_use]
     pub fn choose(self, records: &[Record]) -> Kept {
         let (rated, unrated) = sources(records);
         let mut hardest_first: Vec<usize> = (0..rated.len()).collect();
@@ -96,14 +95,12 @@ fn sources(records: &[Record]) -> (Vec<KeptSource>, usize) {
 
 impl Kept {
     /// The sources alone, one a line: line ends within a source become spaces.
-    #[must_use]
     pub fn text(&self) -> String {
         let line = |source: &KeptSource| source.source.replace(['\n', '\r'], " ") + "\n";
         self.sources.iter().map(line).collect()
     }
 
     /// The sources with their lines and difficulties, one JSON object a line.
-    #[must_use]
     pub fn jsonl(&self) -> Vec<u8> {
         json_lines(&self.sources)
     }

@@ -61,7 +61,6 @@ impl Judged {
 impl<'a> Layout<'a> {
     /// The groups of the selected segments; segments of a document are apart as in the run that the folder
     /// holds already, if it holds one.
-    #[must_use]
     pub fn new(task: Task<'a>, selection: &Selection, seed: u64, recorded: Option<&RunFile>) -> Self {
         let groups = groups::groups(task.segments, selection, task.judge.grouping, seed);
         let may_be_apart = recorded.is_none_or(|run| run.apart);
@@ -72,7 +71,6 @@ impl<'a> Layout<'a> {
     }
 
     /// These groups in the order in which they are judged: that of the input, or source by source.
-    #[must_use]
     pub fn queued(&self, mut groups: Vec<usize>) -> Vec<usize> {
         if self.task.judge.shares_sources {
             let sources = groups::first_of_source(self.task.segments);
@@ -82,20 +80,17 @@ impl<'a> Layout<'a> {
     }
 
     /// Number of units of some groups.
-    #[must_use]
     pub fn n_units(&self, groups: &[usize]) -> usize {
         groups.iter().map(|&group| self.units.of_group(group).len()).sum()
     }
 
     /// The estimated work of some groups. Unit: tokens.
-    #[must_use]
     pub fn estimate(&self, groups: &[usize]) -> usize {
         let of_group = |&group: &usize| groups::estimated_tokens(self.task.segments, &self.groups[group]);
         groups.iter().map(of_group).sum()
     }
 
     /// A group's part of the work.
-    #[must_use]
     pub fn share(&self, group: usize) -> GroupShare {
         GroupShare { units: self.n_units(&[group]), work: self.estimate(&[group]), answers: 0 }
     }

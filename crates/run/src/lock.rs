@@ -93,7 +93,6 @@ impl Drop for Lock {
 
 /// Returns true if a process holds a folder's lock now, or that of its file of the name `written`, as far as
 /// this machine can detect.
-#[must_use]
 pub fn is_held(dir: &Path, written: &str) -> bool {
     is_locked(&dir.join(LOCK)) || is_locked(&dir.join(written))
 }
@@ -116,7 +115,6 @@ fn holder(file: &mut File) -> String {
 }
 
 /// This machine's name.
-#[must_use]
 pub fn host() -> String {
     let named = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let named =

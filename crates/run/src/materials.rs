@@ -111,7 +111,6 @@ fn hash(mut file: File) -> io::Result<String> {
 
 /// The SHA-256 that `run.json` has of a material: that of a file, or of the list of a folder's files with
 /// theirs.
-#[must_use]
 pub fn sha256(files: &[(PathBuf, String)]) -> String {
     if let [(name, sha256)] = files
         && name.as_os_str().is_empty()

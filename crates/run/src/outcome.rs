@@ -28,7 +28,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns true if every unit has a verdict.
-    #[must_use]
     pub fn complete(&self) -> bool {
         self.summary.scored == self.summary.units
     }

@@ -37,7 +37,6 @@ struct Unconfirmed {
 
 impl<'a> Output<'a> {
     /// Appends to a journal and its sums; files are written only while `writing` is locked.
-    #[must_use]
     pub fn new(resumed: &'a mut Resumed, writing: &'a Writing) -> Self {
         let state = State { resumed, pace: Pace::default(), unconfirmed: VecDeque::new() };
         Self { state: Mutex::new(state), writing }

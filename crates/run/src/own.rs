@@ -31,14 +31,12 @@ const NAMES: [&str; 10] = [
 ];
 
 /// Returns true if a run writes a file or folder of this name into its folder.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     NAMES.contains(&name) || name == MATERIALS || name.starts_with('.')
 }
 
 /// The run folder of which a path names a file that the run writes or reads; `None` for any other path. Links
 /// are followed.
-#[must_use]
 pub fn run_of(path: &Path) -> Option<PathBuf> {
     let path = real(path);
     let is_run = |dir: &&Path| dir.join(RUN).symlink_metadata().is_ok();

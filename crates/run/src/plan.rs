@@ -261,7 +261,6 @@ impl<S: Segments + ?Sized> Work<'_, S> {
 
 impl Amount {
     /// A cost scaled by a factor: calls and tokens. `None` when there were none.
-    #[must_use]
     pub fn of_all(cost: &Cost, times: [f64; 2]) -> Option<Self> {
         let took = Self {
             calls: cost.calls,
@@ -308,7 +307,6 @@ impl Plan {
     /// Expected cost without a trial: so many calls for a unit, each with the average prompt of the calls
     /// that are certain and an answer of so many tokens, within the bounds. `answer`: tokens of an answer
     /// about texts of any length, and for each 1,000 bytes of source and translation.
-    #[must_use]
     pub fn usual(&self, calls: usize, answer: [usize; 2]) -> Amount {
         let of_text = answer[1] as f64 / 1000.0 * self.text_bytes as f64 / self.units.max(1) as f64;
         let answer_tokens = answer[0] as f64 + of_text;
@@ -324,7 +322,6 @@ impl Plan {
     }
 
     /// Bytes of the finished run folder.
-    #[must_use]
     pub fn disk(&self, amount: Amount, retention: CallRetention) -> u64 {
         let Self { units, text_bytes, input_bytes, .. } = *self;
         let Amount { calls, answer_tokens, .. } = amount;
@@ -335,7 +332,6 @@ impl Plan {
     }
 
     /// Properties of the whole run, as names and values.
-    #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         vec![
             ("translations", self.segments.to_string()),
@@ -347,7 +343,6 @@ impl Plan {
     }
 
     /// The amounts under their names, one row for each kind; `expected` after a trial.
-    #[must_use]
     pub fn amounts(&self, expected: Option<Amount>) -> Vec<Vec<String>> {
         let columns: Vec<(&str, Amount)> =
             [("least", Some(self.least)), ("expected", expected), ("most", Some(self.most))]
@@ -369,7 +364,6 @@ impl Plan {
     }
 
     /// Notes on how the amounts were computed.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         if self.is_fixed {

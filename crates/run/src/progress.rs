@@ -93,7 +93,6 @@ struct Milestone {
 
 impl Meter {
     /// Starts the clock.
-    #[must_use]
     pub fn start(extent: Extent, shown: Arc<dyn Progress>) -> Self {
         Self { start: Instant::now(), extent, state: Mutex::default(), shown }
     }
@@ -146,7 +145,6 @@ impl Meter {
     }
 
     /// Seconds since the start.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
@@ -208,7 +206,6 @@ impl<'a> Snapshot<'a> {
     }
 
     /// One line of text for display.
-    #[must_use]
     pub fn text(&self) -> String {
         let left = match self.seconds_left {
             None => "time left not known yet".to_owned(),
@@ -240,7 +237,6 @@ impl<'a> Snapshot<'a> {
     }
 
     /// A JSON object for programs.
-    #[must_use]
     pub fn json(&self) -> String {
         json!({
             "units": self.done,

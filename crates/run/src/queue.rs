@@ -16,7 +16,6 @@ pub struct Turn {
 
 impl Queue {
     /// These groups, the first one next.
-    #[must_use]
     pub fn new(groups: Vec<usize>) -> Self {
         Self { groups, next: AtomicUsize::new(0) }
     }

@@ -69,7 +69,6 @@ pub enum Status {
 
 impl Status {
     /// The name in records and tables.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -86,7 +85,6 @@ impl Status {
 
 impl Status {
     /// Returns true if the model's answer is at fault, so that another answer might do.
-    #[must_use]
     pub fn is_of_the_answer(self) -> bool {
         matches!(self, Self::Unparsable | Self::Refused | Self::Truncated | Self::NoSignal)
     }
@@ -118,13 +116,11 @@ pub struct UnitKey {
 
 impl UnitKey {
     /// The units of a group, in order.
-    #[must_use]
     pub fn of_group(group: &[Segment], unit: Unit) -> Vec<Self> {
         Self::of_outlines(group.iter().map(Segment::outline), unit)
     }
 
     /// The units of a group, from outlines without the segments' texts.
-    #[must_use]
     pub fn of_outlines<'a>(group: impl Iterator<Item = Outline<'a>> + Clone, unit: Unit) -> Vec<Self> {
         match (unit, group.clone().next()) {
             (_, None) => Vec::new(),
@@ -136,13 +132,11 @@ impl UnitKey {
     }
 
     /// The unit that is one segment.
-    #[must_use]
     pub fn of_segment(segment: &Segment) -> Self {
         Self::of_outline(&segment.outline())
     }
 
     /// The key of a segment, from an outline without its texts.
-    #[must_use]
     pub fn of_outline(segment: &Outline<'_>) -> Self {
         Self {
             system: segment.system.to_owned(),
@@ -168,13 +162,11 @@ fn doc_names<'a>(group: impl Iterator<Item = Outline<'a>>) -> String {
 
 impl Record {
     /// The language pair: `en-de`.
-    #[must_use]
     pub fn pair(&self) -> String {
         format!("{}-{}", self.src_lang, self.tgt_lang)
     }
 
     /// The unit that the record is about.
-    #[must_use]
     pub fn key(&self) -> UnitKey {
         UnitKey {
             system: self.system.clone(),
@@ -187,7 +179,6 @@ impl Record {
 
     /// The records of a group from its judge's verdicts: one for each unit, however many the judge returned,
     /// or for each of the `wanted` segments.
-    #[must_use]
     pub fn of_group(
         group: &[Segment],
         judge: &Judge,
@@ -239,13 +230,11 @@ impl Record {
     }
 
     /// Returns true if the unit, or a part of it, is not a translation.
-    #[must_use]
     pub fn is_untranslated(&self) -> bool {
         self.warning.as_deref().is_some_and(|warning| warning != judges::comet::CUT)
     }
 
     /// The score's interval in words, ` (90%: -12.0 to -0.5)`; empty without one.
-    #[must_use]
     pub fn interval_text(&self) -> String {
         self.interval.map_or_else(String::new, |[low, high]| format!(" (90%: {low:.1} to {high:.1})"))
     }

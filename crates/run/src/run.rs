@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    description::{self, InputId, RUN, RunFile},
+    description::{self, FORMAT, InputId, RUN, RunFile},
     error::Error,
     files, finish,
     folder::Folder,
@@ -85,8 +85,11 @@ impl Task<'_> {
 fn describe(layout: &Layout<'_>, share: &[usize], config: &RunConfig) -> Result<RunFile, Error> {
     let Task { signature, segments, .. } = layout.task;
     let signature = signature.clone();
+    let signature = if config.retry_missing { signature.with(RETRY, "missing") } else { signature };
     Ok(RunFile {
-        signature: if config.retry_missing { signature.with(RETRY, "missing") } else { signature },
+        format: FORMAT,
+        short_signature: signature.short(),
+        signature,
         command: config.command.clone(),
         directory: config.directory.clone(),
         merged: Vec::new(),
@@ -119,7 +122,6 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// The groups that are judged again because their calls were lost, in words; `None` if there are none.
-    #[must_use]
     pub fn lost(&self) -> Option<&str> {
         self.resumed.lost.as_deref()
     }

@@ -167,7 +167,6 @@ impl Selection {
     }
 
     /// Returns true if the segment at this position of the input gets a verdict.
-    #[must_use]
     pub fn wants(&self, idx: usize) -> bool {
         match self {
             Self::All => true,
@@ -177,7 +176,6 @@ impl Selection {
 
     /// The positions that are selected as ranges, each up to but not including its second number; `None` for
     /// all.
-    #[must_use]
     pub fn ranges(&self) -> Option<Vec<[usize; 2]>> {
         let Self::Only(chosen) = self else { return None };
         let mut ranges: Vec<[usize; 2]> = Vec::new();
@@ -191,7 +189,6 @@ impl Selection {
     }
 
     /// The selection with these ranges of an input of so many segments.
-    #[must_use]
     pub fn of_ranges(ranges: Option<&[[usize; 2]]>, n_segments: usize) -> Self {
         let Some(ranges) = ranges else { return Self::All };
         // Only ascending ranges are ours; others could name each position any number of times.
@@ -205,7 +202,6 @@ impl Selection {
     }
 
     /// The selected segments alone, for work that needs no context.
-    #[must_use]
     pub fn of_segments(&self, segments: Vec<Segment>) -> Vec<Segment> {
         let selected = segments.into_iter().enumerate().filter(|(idx, _)| self.wants(*idx));
         selected.map(|(_, segment)| segment).collect()

@@ -36,7 +36,6 @@ struct Permit<'a>(&'a PrioritySemaphore);
 
 impl PrioritySemaphore {
     /// A semaphore of `permits` permits, at least one.
-    #[must_use]
     pub fn new(permits: usize) -> Arc<Self> {
         let state = State { free: permits.max(1), n_waiters: 0, waiting: BTreeMap::new() };
         Arc::new(Self { state: Mutex::new(state) })

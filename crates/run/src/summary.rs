@@ -92,7 +92,6 @@ pub struct SystemSummary {
 }
 
 /// For fields that are left out of JSON where they are 0.
-#[must_use]
 pub fn is_zero(n: &usize) -> bool {
     *n == 0
 }
@@ -145,7 +144,6 @@ impl Cost {
 
 impl SystemSummary {
     /// Share of units with a verdict, 0..=1.
-    #[must_use]
     pub fn coverage(&self) -> f64 {
         if self.units == 0 { 0.0 } else { self.scored as f64 / self.units as f64 }
     }
@@ -153,7 +151,6 @@ impl SystemSummary {
 
 /// Number of a system's units that are not translations, in a sentence without a full stop; `None` where all
 /// of them are.
-#[must_use]
 pub fn untranslated(system: &str, n: usize, of: usize, noun: &str) -> Option<String> {
     let are = if n == 1 { "is not a translation" } else { "are not translations" };
     (n > 0).then(|| format!("{system}: {n} of {of} {noun}s {are}; `warning` on each says why"))
@@ -167,13 +164,11 @@ impl Summary {
     }
 
     /// The noun for what a verdict is about.
-    #[must_use]
     pub fn noun(&self) -> &'static str {
         self.signature.parse().map_or("segment", |signature: Signature| registry::unit_noun(&signature))
     }
 
     /// The systems of each language pair, with what they have in common.
-    #[must_use]
     pub fn by_pair(&self) -> Vec<(String, Vec<SystemSummary>, Option<Common>)> {
         let one = |systems: &[SystemSummary]| {
             let pair = systems.first().and_then(|system| system.pair.clone()).unwrap_or_default();
@@ -195,21 +190,18 @@ impl Summary {
     }
 
     /// Returns true if the systems may be ordered by their means, and for unknown methods.
-    #[must_use]
     pub fn ranks_systems(&self) -> bool {
         self.of_method(|method, _| method.ranks_systems()).unwrap_or(true)
     }
 
     /// Meaning of the method's scores and marks, the scale of this run's raw scores first; empty for
     /// unknown methods.
-    #[must_use]
     pub fn about_method(&self) -> Vec<String> {
         let about = self.of_method(|method, signature| method.about(registry::scale(method, signature)));
         about.unwrap_or_default()
     }
 
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of the run's prompts.
-    #[must_use]
     pub fn new(records: &[Record], signature: &Signature, questions: &[Question], cost: Cost) -> Self {
         let mut summing = Summing::new(questions);
         for record in records {
@@ -265,7 +257,6 @@ impl PairSums {
 
 impl<'a> Summing<'a> {
     /// A summary without any record; `questions` are some of the run's prompts.
-    #[must_use]
     pub fn new(questions: &'a [Question]) -> Self {
         let (statuses, reasons, pairs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { units: 0, planned: 0, statuses, reasons, pairs, checks: HealthChecks::new(questions) }
@@ -293,7 +284,6 @@ impl<'a> Summing<'a> {
     }
 
     /// The totals of all counts; `of_input` are the cautions about the judge on this input.
-    #[must_use]
     pub fn finish(self, signature: &Signature, of_input: &[String], cost: Cost) -> Summary {
         let Self { units, planned, statuses, reasons, pairs, checks } = self;
         let several = pairs.len() > 1;

@@ -70,7 +70,6 @@ pub struct Copy {
 
 impl RunConfig {
     /// A whole input into a run folder, one group at a time, in silence.
-    #[must_use]
     pub fn new(out: impl Into<PathBuf>) -> Self {
         Self {
             out: out.into(),

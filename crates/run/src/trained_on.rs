@@ -23,7 +23,6 @@ pub fn warnings<'a>(judges: impl IntoIterator<Item = (&'a str, PathBuf)>) -> BTr
 
 /// The overlaps recorded for a run folder, its verdicts, or a score file; empty otherwise, and for damaged
 /// files, which are reported elsewhere.
-#[must_use]
 pub fn of(path: &Path) -> Vec<Overlap> {
     let folder = match path.parent() {
         Some(folder) if path.ends_with(VERDICTS) => folder,
@@ -37,7 +36,6 @@ pub fn of(path: &Path) -> Vec<Overlap> {
 }
 
 /// The file with the overlap of training data beside `NAME-REF.LEVEL.score`; `export --as mtme` writes it.
-#[must_use]
 pub fn beside(scores: &Path) -> Option<PathBuf> {
     let name = scores.file_name()?.to_str()?.strip_suffix(".score")?;
     let (name, _level) = name.rsplit_once('.')?;

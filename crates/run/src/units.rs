@@ -36,7 +36,6 @@ pub struct Units {
 
 impl Units {
     /// Numbers the units of some groups.
-    #[must_use]
     pub fn new<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Self {
         let mut names = Names::default();
         let (mut found, mut begins): (Vec<UnitNames>, Vec<u32>) = (Vec::new(), vec![0]);
@@ -54,7 +53,6 @@ impl Units {
     }
 
     /// Units that are given, in verdict order, each of a group of its own.
-    #[must_use]
     pub fn listed(keys: impl IntoIterator<Item = UnitKey>) -> Self {
         let mut names = Names::default();
         let found: Vec<UnitNames> = (keys.into_iter())
@@ -81,12 +79,10 @@ impl Units {
         Self { names, places, numbers, of_group, begins, group }
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -95,7 +91,6 @@ impl Units {
     ///
     /// # Panics
     /// For a number that no unit has.
-    #[must_use]
     pub fn key(&self, number: usize) -> UnitKey {
         let UnitNames { system, src_lang, tgt_lang, doc, seg } = self.places[number];
         let name = |number: u32| self.names.name(number).to_owned();
@@ -114,7 +109,6 @@ impl Units {
     }
 
     /// The number of a unit; `None` for one that is not of the run.
-    #[must_use]
     pub fn number(&self, key: &UnitKey) -> Option<usize> {
         let place = UnitNames::new(key, |name| self.names.number(name))?;
         self.numbers.get(&place).map(|&number| number as usize)
@@ -124,12 +118,10 @@ impl Units {
     ///
     /// # Panics
     /// For a group that there is not.
-    #[must_use]
     pub fn of_group(&self, group: usize) -> &[u32] {
         &self.of_group[self.begins[group] as usize..self.begins[group + 1] as usize]
     }
 
-    #[must_use]
     pub fn n_groups(&self) -> usize {
         self.begins.len().saturating_sub(1)
     }
@@ -138,14 +130,12 @@ impl Units {
     ///
     /// # Panics
     /// For a number that no unit has.
-    #[must_use]
     pub fn group(&self, number: usize) -> usize {
         self.group[number] as usize
     }
 }
 
 /// The units of all groups in verdict order.
-#[must_use]
 pub fn in_verdict_order<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Vec<UnitKey> {
     Units::new(segments, groups, unit).keys().collect()
 }

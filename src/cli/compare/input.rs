@@ -88,14 +88,12 @@ impl Input {
     }
 
     /// All cautions about a run that is compared with others, which together have this number of systems.
-    #[must_use]
     pub fn cautions(&self, n_systems: usize) -> Vec<String> {
         let cautions = |signature| cautions(signature, &self.stored_cautions, n_systems);
         self.signature.as_ref().map_or_else(Vec::new, cautions)
     }
 
     /// The fields in which two runs' signatures differ, each with both values; `None` where one has none.
-    #[must_use]
     pub fn differences(&self, other: &Self) -> Option<Vec<(String, String)>> {
         let (first, second) = (self.signature.as_ref()?, other.signature.as_ref()?);
         let value = |value: Option<String>| value.map_or_else(|| "nothing".into(), |v| format!("`{v}`"));

@@ -5,7 +5,6 @@ use std::error;
 use crate::meta::{Advice, Error};
 
 /// The text of an error whose message names an option, or has a hint that does; `None` for all others.
-#[must_use]
 pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
     let error: &Error = error.downcast_ref()?;
     let hint = match error {

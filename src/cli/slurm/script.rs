@@ -36,7 +36,6 @@ const OF_NODES: &str = "partition constraint gres gpus gpus-per-task gpu-bind gp
 
 impl Job {
     /// The script of the array.
-    #[must_use]
     pub fn array(&self) -> String {
         let Self { shards, tasks, array, gpus_per_task, .. } = self;
         let options = array.sbatch.iter().filter(|option| !option.starts_with(OF_MERGE)).map(String::as_str);
@@ -61,7 +60,6 @@ impl Job {
     }
 
     /// The script of the job that merges.
-    #[must_use]
     pub fn merge(&self) -> String {
         let mut text = self.head("merge", "60", self.of_merge());
         let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/merge.log")));

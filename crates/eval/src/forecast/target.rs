@@ -43,7 +43,6 @@ struct Placement {
 
 impl<'a> Target<'a> {
     /// `None` where the card does not state the sizes of its model.
-    #[must_use]
     pub fn new(card: &'a Card, spec: &Spec, memory: Option<u64>, longest: usize) -> Option<Self> {
         let resources = &spec.resources;
         let need = gpu_memory::within(card, resources.context.unwrap_or(card.context))?;
@@ -64,7 +63,6 @@ impl<'a> Target<'a> {
     }
 
     /// Memory on each GPU and the context that it leaves, as names and values.
-    #[must_use]
     pub fn memory(&self) -> Vec<(String, String)> {
         let memory = GpuMemory::find(self.memory);
         let placed = self.placed(memory.bytes());
@@ -93,7 +91,6 @@ impl<'a> Target<'a> {
 
     /// The time on each GPU that holds the model, of those with the given memory if there are any, and on
     /// CPUs, as names and values.
-    #[must_use]
     pub fn times(&self, work: Work) -> Vec<(String, String)> {
         let Some(weights) = Weights::from_card(self.card) else { return Vec::new() };
         let Some(kind) = Kind::from_card(self.card, weights) else { return Vec::new() };
@@ -125,7 +122,6 @@ impl<'a> Target<'a> {
 
 /// The shorter context with which a model fits on each of so many GPUs, and the tokens of the longest prompt
 /// and its answer; `None` where its whole context fits, or none that holds them.
-#[must_use]
 pub fn shorter(need: &Need, memory: &GpuMemory, each: usize, longest: usize) -> Option<String> {
     let context = need.context_in(memory.bytes(), each)?;
     if context >= need.context || context < longest {

@@ -64,7 +64,6 @@ pub fn find(dir: &Path) -> Result<AdapterFolder> {
 }
 
 /// `MODEL` or `MODEL+ADAPTER`; a path that is there is taken whole, so that its name may have a plus.
-#[must_use]
 pub fn split(named: &str) -> (&str, Option<&str>) {
     match named.rsplit_once('+') {
         Some((model, adapter)) if !Path::new(named).exists() && !model.is_empty() && !adapter.is_empty() => {
@@ -75,7 +74,6 @@ pub fn split(named: &str) -> (&str, Option<&str>) {
 }
 
 /// The annotating model as given, without its adapter.
-#[must_use]
 pub fn annotator(spec: &ModelSpec) -> &str {
     let annotator = spec.roles.iter().find(|(of, _)| *of == Role::Annotator);
     annotator.map_or(&spec.model, |(_, model)| split(model).0)
@@ -126,7 +124,6 @@ pub fn fields(dir: &Path) -> Result<Vec<(String, String)>> {
 }
 
 /// The adapters that the arguments name, each once.
-#[must_use]
 pub fn named(model: &ModelSpec) -> BTreeSet<PathBuf> {
     let of_roles = model.roles.iter().filter_map(|(_, model)| split(model).1.map(PathBuf::from));
     model.adapter.iter().cloned().chain(of_roles).collect()

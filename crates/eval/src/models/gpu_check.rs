@@ -39,7 +39,6 @@ pub struct GpuReport {
 
 /// The GPUs that a run takes for a model; empty if it uses none or one cannot be opened. Where the model does
 /// not fit one GPU, the GPUs that it is spread over; without a model, those of the resources.
-#[must_use]
 pub fn gpus(model: Option<&str>, resources: &Resources) -> Vec<Named> {
     let devices = Device::for_models(&resources.device.to_string(), resources.tensor_parallel.unwrap_or(1));
     let mut devices = devices.unwrap_or_default();
@@ -97,7 +96,6 @@ pub fn peers(device: &DeviceRequest) -> Result<Option<String>> {
 }
 
 /// The models of a specification, each once, without their adapters.
-#[must_use]
 pub fn models(spec: &ModelSpec) -> BTreeSet<&str> {
     let of_roles = spec.roles.iter().map(|(_, model)| model.as_str());
     of_roles.chain([spec.model.as_str()]).map(|model| split(model).0).collect()

@@ -24,14 +24,12 @@ pub struct GpuMemory {
 
 impl GpuMemory {
     /// So much memory where it is given, else what is free of the first GPU, else an 80 GB card's.
-    #[must_use]
     pub fn find(bytes: Option<u64>) -> Self {
         let free = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
         bytes.is_none().then(free).flatten().unwrap_or_else(|| Self::elsewhere(bytes))
     }
 
     /// So much memory of another machine's GPUs, or an 80 GB card's.
-    #[must_use]
     pub fn elsewhere(bytes: Option<u64>) -> Self {
         bytes.map_or_else(
             || Self { bytes: EIGHTY, of: "of an 80 GB card".into() },
@@ -43,26 +41,22 @@ impl GpuMemory {
     }
 
     /// Its size.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Returns true if it holds the model, on each of so many GPUs that share it.
-    #[must_use]
     pub fn fits(&self, need: &Need, n_cards: usize) -> bool {
         need.context_in(self.bytes, n_cards) == Some(need.context)
     }
 
     /// `79.00 GiB of an 80 GB card`.
-    #[must_use]
     pub fn in_words(&self) -> String {
         format!("{} {}", size(self.bytes as u64), self.of)
     }
 
     /// Describes whether a model fits on each of so many GPUs that hold it together; if not, the context that
     /// would, or the number of GPUs.
-    #[must_use]
     pub fn verdict(&self, need: &Need, n_cards: usize) -> String {
         let Some(bytes) = need.on_each.get(n_cards - 1).copied().flatten() else {
             return format!("the model's heads cannot be shared by {n_cards} GPUs");
@@ -89,7 +83,6 @@ impl GpuMemory {
 }
 
 /// `61.03 GiB weights + 8.00 GiB cache (32768 tokens) + 881.50 MiB for steps = 69.89 GiB`.
-#[must_use]
 pub fn sum(need: &Need) -> String {
     let [weights, cache, states, steps, total] =
         [need.weights, need.cache, need.states, need.steps, need.total()].map(|bytes| size(bytes as u64));
@@ -102,7 +95,6 @@ pub fn sum(need: &Need) -> String {
 
 /// Describes the weights of a file that each step rounds to bf16 on a GPU, and the extra cost over products
 /// in their own format; `None` where none is rounded. `tensors`: their number and weights by data type.
-#[must_use]
 pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
     /// Bytes of a weight in bf16, written and read again.
     const AGAIN: f64 = 4.0;
@@ -127,7 +119,6 @@ pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
 
 /// Memory that a card's model needs on a GPU, with its whole context; `None` where the card does not state
 /// its sizes.
-#[must_use]
 pub fn of_card(card: &Card) -> Option<Need> {
     within(card, card.context)
 }
@@ -149,7 +140,6 @@ fn delta_net_sizes(shape: ShapeDeltaNet) -> DeltaNetSizes {
 
 /// Memory that a card's model needs with at most this context; `None` where the card does not state its
 /// sizes.
-#[must_use]
 pub fn within(card: &Card, context: usize) -> Option<Need> {
     let shape = card.shape?;
     let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net, .. } =

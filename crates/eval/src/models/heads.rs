@@ -117,7 +117,6 @@ pub enum Head {
 
 /// The head of a model on this machine; `None` for a model that is not here or cannot be read. No weights are
 /// read.
-#[must_use]
 pub fn head(name: &str) -> Option<Head> {
     let weights = Weights::open(&path(name)?).ok()?;
     if let Some(metric) = weights.metric() {

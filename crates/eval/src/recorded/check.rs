@@ -67,6 +67,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
     };
     let signature = signature(&built, &models, &spec.sampling);
     let mut found = fields(&run, &signature);
+    found.extend(sources::unlike("the short signature", &run.short_signature, &run.signature.short()));
     found.extend(sources::prompts(&run, &built));
     found.extend(sources::materials(dir, &run, &original, how.allow_files)?);
     found.extend(sources::names(&run));

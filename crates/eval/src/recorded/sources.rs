@@ -24,7 +24,8 @@ use crate::{
 
 const NOTHING: &str = "no such file";
 
-fn unlike(subject: &str, recorded: &str, derived: &str) -> Option<Difference> {
+/// A recorded text that is not the derived one.
+pub fn unlike(subject: &str, recorded: &str, derived: &str) -> Option<Difference> {
     (recorded != derived).then(|| Difference::new(RUN, subject, recorded, derived))
 }
 

@@ -61,7 +61,6 @@ const MATRICES: [(&str, usize, usize, [Format; 2]); 7] = [
 ];
 
 /// The file's bytes.
-#[must_use]
 pub fn gguf() -> Vec<u8> {
     let mut file = File { tensors: Vec::new(), n_tensors: 0, data: Vec::new(), random: SplitMix(SEED) };
     file.matrix("token_embd", VOCABULARY, HIDDEN, &Q8_0);

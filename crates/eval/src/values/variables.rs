@@ -44,19 +44,16 @@ fn number(value: &str) -> Option<u32> {
 }
 
 /// Disk space of all saved prefixes. Unit: bytes.
-#[must_use]
 pub fn saved_prefixes() -> u64 {
     value_of(SAVED_PREFIXES).and_then(|value| prefix_size(&value).ok()).unwrap_or(DISK)
 }
 
 /// Time after which a step on the GPU may count as hung. Unit: seconds.
-#[must_use]
 pub fn step_limit() -> f64 {
     value_of(STEP_LIMIT).and_then(|value| number(&value)).map_or(HUNG_AFTER, f64::from)
 }
 
 /// Number of steps between two that are computed twice.
-#[must_use]
 pub fn step_check() -> usize {
     value_of(STEP_CHECK).and_then(|value| number(&value)).map_or(RECHECK_EVERY, |n| n as usize)
 }

@@ -48,7 +48,6 @@ fn agreement(pair: &JudgeComparison) -> Vec<(&'static str, usize, Option<f64>)> 
 }
 
 /// The agreement of every two judges in one table, for programs.
-#[must_use]
 pub fn agreements(pairs: &[JudgeComparison]) -> Table {
     let mut table = Table::headed("first | second | agreement | n | value");
     for pair in pairs {
@@ -61,7 +60,6 @@ pub fn agreements(pairs: &[JudgeComparison]) -> Table {
 }
 
 /// Two judges: how far they agree, their systems, and where they differ most.
-#[must_use]
 pub fn text(pair: &JudgeComparison) -> String {
     let found = &pair.judges.found;
     let mut lines = vec![
@@ -166,7 +164,6 @@ fn shortened(text: &str) -> String {
 }
 
 /// Agreement of each judge with the raters, and the judge that agrees better.
-#[must_use]
 pub fn gold_text(judges: &[String], tasks: &[TaskResult], resampling: Resampling) -> String {
     let Resampling { resamples, seed, .. } = resampling;
     let mut table = Table::new();

@@ -32,7 +32,6 @@ fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
 }
 
 /// The systems of all language pairs for programs: one number in a field, whatever was tested.
-#[must_use]
 pub fn flat(all: &[(String, Comparison)]) -> Table {
     let mut table = Table::headed(
         "pair | system | score | low | high | units | missing | baseline | difference | difference_low | \
@@ -54,7 +53,6 @@ pub fn flat(all: &[(String, Comparison)]) -> Table {
 }
 
 /// The systems of all language pairs for LaTeX, the best score in bold.
-#[must_use]
 pub fn latex(all: &[(String, Comparison)], units: &str, notes: &[String]) -> String {
     let mut joined = Table::new();
     for (nth, (pair, found)) in all.iter().enumerate() {
@@ -73,7 +71,6 @@ pub fn latex(all: &[(String, Comparison)], units: &str, notes: &[String]) -> Str
 }
 
 /// The notes below the table of a comparison of systems by units of this noun.
-#[must_use]
 pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usize, seed: u64) -> Vec<String> {
     let mut notes = match &found.baseline {
         Some(baseline) => {
@@ -132,7 +129,6 @@ fn empty(row: &Compared, noun: &str, coverage: Coverage) -> String {
 
 /// Systems with means, and differences from the baseline, if there is one, with their tests; `units` is the
 /// title of their number.
-#[must_use]
 pub fn table(found: &Comparison, units: &str) -> Table {
     let (head, rows) = cells(found, units);
     let mut table = Table::headed(&head);

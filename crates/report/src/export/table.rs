@@ -78,7 +78,6 @@ pub fn write(rows: &[Vec<String>]) -> Result<Vec<u8>, Error> {
 ///
 /// # Panics
 /// Never: the errors are strings and numbers.
-#[must_use]
 pub fn row(record: &Record, signature: Option<&str>) -> Vec<String> {
     vec![
         record.system.clone(),

@@ -35,7 +35,6 @@ pub fn test_sets(dir: &Path, run: &Path, records: &[Record]) -> Result<Vec<TestS
 }
 
 /// The records by the names and numbers of their test sets.
-#[must_use]
 pub fn placed(mut records: Vec<Record>, sets: &[TestSet]) -> Vec<Record> {
     for set in sets {
         let is_own = |record: &Record| record.pair() == set.pair;

@@ -60,7 +60,6 @@ pub struct Wmt26 {
 }
 
 impl Wmt26 {
-    #[must_use]
     pub fn new(task: Task<'_>) -> Self {
         Self {
             file: task.file.into(),

@@ -138,7 +138,6 @@ impl<'a> Data<'a> {
     }
 
     /// The noun for what the verdicts are about.
-    #[must_use]
     pub fn noun(&self) -> &'static str {
         self.judges.first().map_or("segment", |judge| judge.noun)
     }
@@ -233,26 +232,22 @@ impl<'a> Data<'a> {
     }
 
     /// The row of a unit, and the number of its system.
-    #[must_use]
     pub fn place(&self, system: &str, doc: &str, seg: Option<usize>) -> Option<(usize, usize)> {
         Some((*self.places.get(&(system, doc, seg))?, *self.systems.numbers.get(system)?))
     }
 
     /// Total length of all sources and translations. Unit: bytes.
-    #[must_use]
     pub fn n_text_bytes(&self) -> usize {
         let of_cells = |row: &Row<'_>| row.cells.iter().map(|cell| cell.hypothesis.len()).sum::<usize>();
         self.rows.iter().map(|row| row.source.len() + of_cells(row)).sum()
     }
 
     /// Number of sources.
-    #[must_use]
     pub fn n_rows(&self) -> usize {
         self.rows.len()
     }
 
     /// Number of their translations, one for each system at most.
-    #[must_use]
     pub fn n_translations(&self) -> usize {
         self.rows.iter().map(|row| row.cells.len()).sum()
     }

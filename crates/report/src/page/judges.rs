@@ -24,7 +24,6 @@ pub struct Statistics<'a> {
 
 impl Judge {
     /// Verdicts with their statistics, and the noun for their units, without facts about the judge.
-    #[must_use]
     pub fn new(name: String, records: Vec<Record>, noun: &'static str, how: Statistics<'_>) -> Self {
         let slices = statistics::slices(&records, how.domains, how.resamples, how.seed);
         Self {
@@ -46,7 +45,6 @@ impl Judge {
     }
 
     /// The number of its systems on the language pair where there are most.
-    #[must_use]
     pub fn n_systems(&self) -> usize {
         self.slices.iter().map(|slice| slice.standings.len()).max().unwrap_or(0)
     }
@@ -96,7 +94,6 @@ pub fn agreements(judgements: &[Judgements]) -> Result<Vec<Agreement>, Error> {
 }
 
 /// The title of a page: what was judged, and by how many.
-#[must_use]
 pub fn title(judges: &[Judge]) -> String {
     if judges.is_empty() {
         return "Verdicts".into();

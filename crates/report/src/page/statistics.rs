@@ -23,7 +23,6 @@ pub const MAX_COMPARED: usize = 200;
 
 /// Statistics of a judge's systems: on each language pair, and below it on each of its domains where
 /// documents have one.
-#[must_use]
 pub fn slices(
     records: &[Record],
     domains: &BTreeMap<String, String>,

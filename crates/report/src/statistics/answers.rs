@@ -69,7 +69,6 @@ impl Answers {
     }
 
     /// Error spans a second.
-    #[must_use]
     pub fn speed(&self) -> Option<f64> {
         self.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| self.spans as f64 / seconds)
     }

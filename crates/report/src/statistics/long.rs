@@ -15,7 +15,6 @@ use crate::{
 const HEAD: [&str; 9] = ["lp", "level", "n", "statistic", "metric", "value", "rank", "p", "against"];
 
 /// Every value, the metrics' before the baselines', then every tested difference.
-#[must_use]
 pub fn table(result: &SetResult) -> Table {
     let mut table = Table::new();
     table.head(HEAD);

@@ -28,7 +28,6 @@ pub struct NoteContext {
 }
 
 /// All notes, one a line.
-#[must_use]
 pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -> Vec<String> {
     let mut notes = Vec::new();
     if !result.missing_pairs.is_empty() {
@@ -120,7 +119,6 @@ fn suspicious_scores(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
 }
 
 /// Judges that were trained on what they judged: those from outside the test set, and the folder's metrics.
-#[must_use]
 pub fn trained_on_warnings(context: &NoteContext, eval_sets: &[EvalSet]) -> BTreeSet<String> {
     let brought = context.brought.iter().flat_map(|(name, pattern)| {
         let paths = eval_sets.iter().map(move |eval_set| pattern.replace("{lp}", eval_set.lp()));

@@ -9,7 +9,6 @@ use crate::meta::{
 };
 
 /// Systems, reference and rated segments of a language pair, in a line.
-#[must_use]
 pub fn line(eval_set: &EvalSet) -> String {
     let rated = eval_set.gold.segments.as_ref().map_or(0, |segments| {
         let columns: Vec<_> =
@@ -30,7 +29,6 @@ pub fn line(eval_set: &EvalSet) -> String {
 }
 
 /// A language pair for programs: rules, systems, and how far each metric covers them.
-#[must_use]
 pub fn json(eval_set: &EvalSet) -> Value {
     let metrics = eval_set.metrics.iter().map(|metric| {
         json!({

@@ -54,14 +54,12 @@ impl Census {
     }
 
     /// Returns true if a group has so many answered calls, and none of them may be damaged.
-    #[must_use]
     pub fn has_all(&self, group: GroupId, recorded: usize) -> bool {
         let answered = self.answered.get(&group).copied().unwrap_or(0);
         answered >= recorded && !self.doubtful.contains(&group)
     }
 
     /// Message that so many groups, with so many verdicts, are judged again.
-    #[must_use]
     pub fn message(&self, n_groups: usize, n_verdicts: usize) -> String {
         let path = self.path.display();
         let damage = match self.damaged {

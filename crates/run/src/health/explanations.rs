@@ -15,14 +15,12 @@ pub struct Question {
 
 impl Question {
     /// The question of a recorded call; `None` where its text was not kept.
-    #[must_use]
     pub fn from_call(call: &CallLine) -> Option<Self> {
         let texts: Vec<_> = call.content.as_ref()?.chat.texts().collect();
         Some(Self { doc: call.doc.clone(), seg: call.seg, text: texts.join("\n") })
     }
 
     /// Returns true if the question was about this unit.
-    #[must_use]
     pub fn is_of(&self, doc: &str, seg: Option<usize>) -> bool {
         self.doc == doc && self.seg == seg
     }

@@ -46,7 +46,6 @@ pub struct ForeignLine {
 
 impl Index {
     /// Without any journal.
-    #[must_use]
     pub fn new(units: &Units) -> Self {
         let entries = vec![None; units.len()];
         Self { journals: Vec::new(), entries, is_shared: false, apart: None, is_torn: false }
@@ -100,13 +99,11 @@ impl Index {
     }
 
     /// Returns true if there is a verdict on this unit.
-    #[must_use]
     pub fn has(&self, unit: usize) -> bool {
         self.entries[unit].is_some()
     }
 
     /// Number of units with a verdict.
-    #[must_use]
     pub fn n_verdicts(&self) -> usize {
         self.entries.iter().flatten().count()
     }

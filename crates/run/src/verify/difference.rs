@@ -17,7 +17,6 @@ pub struct Difference {
 
 impl Difference {
     /// A difference between the recorded value and the derived one.
-    #[must_use]
     pub fn new(place: &str, subject: &str, recorded: &str, derived: &str) -> Self {
         let text = str::to_owned;
         Self {
