@@ -157,6 +157,7 @@ def verdict(pair, system, doc, seg, source, hypothesis, errors, status="ok", rea
 def folder(path, verdicts, calls=(), signature=None, systems=()):
     path.mkdir(parents=True)
     run = {
+        "format": 1, "short_signature": "",
         "signature": signature or {"method": "gemba-mqm", "model": "made-by-hand", "v": "0"}, "command": [], "shard": "1/1", "units": [],
         "systems": list(systems),
         "input": {"segments": len(verdicts), "systems": 2, "sha256": ""},

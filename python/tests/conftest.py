@@ -31,7 +31,8 @@ def run(tmp_path: Path) -> Path:
     (folder / "verdicts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     signature = {"method": "fsp", "model": "made-by-hand"}
     of_input = {"segments": 4, "systems": 2, "sha256": ""}
-    described = {"signature": signature, "command": [], "shard": "1/1", "units": [], "input": of_input}
+    described = {"format": 1, "short_signature": "", "signature": signature, "command": [], "shard": "1/1", "units": []}
+    described |= {"input": of_input}
     (folder / "run.json").write_text(json.dumps(described))
     return folder
 

@@ -1,14 +1,14 @@
 //! A recorded run for the commands that check or repeat it: its command is parsed again, and written for a
 //! new folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 
 use super::{Command, command::without, score};
 use crate::{
     eval::{
-        ModelSpec, Resources, Spec,
+        InputSpec, ModelSpec, Resources, Spec,
         recorded::{self, Changes, Recorded, located},
     },
     run::RunFile,
@@ -25,10 +25,9 @@ pub fn read(dir: &Path, changes: &Changes) -> Result<Recorded> {
     Ok(recorded::read(dir, run, spec, changes)?)
 }
 
-/// The folder of the test set that a run's command names; `None` without one, and of a command that this
-/// version cannot read.
-pub fn test_set(dir: &Path, run: &RunFile) -> Option<PathBuf> {
-    recorded_command(dir, run).ok()?.spec.input.testset
+/// The input that a run's command names; `None` of a command that this version cannot read.
+pub fn input(dir: &Path, run: &RunFile) -> Option<InputSpec> {
+    Some(recorded_command(dir, run).ok()?.spec.input)
 }
 
 /// The arguments of the command that started a run.

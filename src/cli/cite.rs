@@ -53,10 +53,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The citation of the run in a folder, with the test set that its command names.
+/// The citation of the run in a folder, with the input that its command names.
 ///
 /// # Errors
 /// Those of [`Citation::of`].
 pub fn of(dir: &Path, run: &RunFile) -> Result<Citation> {
-    Ok(Citation::of(dir, run, super::again::test_set(dir, run).as_deref())?)
+    Ok(Citation::of(dir, run, super::again::input(dir, run).as_ref())?)
 }

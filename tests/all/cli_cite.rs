@@ -42,7 +42,11 @@ fn a_run_is_cited_from_its_folder() {
         "The file of `--prompts` has the SHA-256 ",
         &format!("The model is `qwen2` (SHA-256 {hash:.12}); weights are in f32, activations in q8"),
         "Answers were decoded at temperature 0 with seed 0, at most 24 tokens an answer, constrained by a grammar.",
-        &format!("The input has 6 translations by 2 systems (en-de; SHA-256 {:.12}).", run.input.sha256),
+        &format!(
+            "The input has 6 translations by 2 systems, {} (en-de; SHA-256 {:.12}).",
+            run.systems.join(", "),
+            run.input.sha256
+        ),
         "Of 6 translated segments, ",
         "It ran on a CPU (",
         "12 model calls (",
@@ -102,8 +106,18 @@ fn what_is_not_recorded_is_not_made_up() {
     let text = cited(&small, &["out"]);
     assert!(text.contains("The input of WMT24 (Freitag et al. 2024; Kocmi et al. 2024) has 6"), "{text}");
     assert!(text.contains("@inproceedings{freitag-etal-2024-llms,"), "{text}");
+    for (limit, how) in [("2", " (the first 2 segments of each system)"), ("1", "")] {
+        change(&small, |run| {
+            run["command"] = json!([&set[..], &["--limit", limit, "-r", "refA"]].concat());
+            run["input"]["selected"] = json!(4);
+        });
+        let selected = format!("), of which 4 were selected{how}, with the reference refA. ");
+        let text = cited(&small, &["out"]);
+        assert!(text.contains(&selected), "{selected}: {text}");
+    }
     change(&small, |run| {
         run["command"] = json!(["tribunal", "score", "--testset", "/data/mine", "-l", "en-de"]);
+        run["input"].as_object_mut().unwrap().remove("selected");
         run["origin"]["models"] = json!([]);
         run["origin"]["machine"].as_object_mut().unwrap().remove("processor");
         run["signature"].as_object_mut().unwrap().remove("seed");

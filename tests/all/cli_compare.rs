@@ -352,7 +352,7 @@ fn run_folder(dir: &std::path::Path, name: &str, seed: u64, scores: &[(&str, usi
     let folder = dir.join(name);
     std::fs::create_dir(&folder).unwrap();
     let run = serde_json::json!({
-        "signature": { "method": "fsp", "seed": seed.to_string() },
+        "format": 1, "short_signature": "", "signature": { "method": "fsp", "seed": seed.to_string() },
         "command": [], "shard": "1/1", "input": { "segments": 4, "systems": 2, "sha256": "" }, "units": [],
     });
     std::fs::write(folder.join("run.json"), run.to_string()).unwrap();

@@ -11,12 +11,13 @@ use std::{
 use minijinja::value::Serde;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tribunal_core::jinja;
+use tribunal_core::{jinja, plain::plain};
 
 use crate::{
     error::Result,
     judges::{bibliography, method::Output, registry},
     run::{RunFile, Summary, calls, finish},
+    spec::InputSpec,
 };
 
 mod models;
@@ -60,14 +61,15 @@ pub struct Citation {
 }
 
 impl Citation {
-    /// Cites the run in a folder; `test_set` is the folder of the test set in the run's command.
+    /// Cites the run in a folder; `input` is that of the run's command.
     ///
     /// # Errors
     /// A template that cannot be rendered with the recorded facts.
-    pub fn of(dir: &Path, run: &RunFile, test_set: Option<&Path>) -> Result<Self> {
+    pub fn of(dir: &Path, run: &RunFile, input: Option<&InputSpec>) -> Result<Self> {
         let planned = run.share.unwrap_or_else(|| run.keys().len());
         let is_finished = |summary: &Summary| summary.units == planned && summary.unjudged == 0;
         let summary = finish::read_summary(dir).filter(is_finished);
+        let test_set = input.and_then(|input| input.testset.as_deref());
         let name = test_set.and_then(Path::file_name).map(|name| name.to_string_lossy().to_uppercase());
         let (set, set_papers) =
             TEST_SETS.into_iter().find(|(set, _)| Some(*set) == name.as_deref()).unwrap_or_default();
@@ -86,6 +88,8 @@ impl Citation {
             "cautions": run.all_cautions(),
             "noun": registry::unit_noun(&run.signature),
             "pairs": pairs.collect::<BTreeSet<_>>(),
+            "systems": run.systems.iter().map(|name| plain(name)).collect::<Vec<_>>(),
+            "chosen": input,
             "is_ours": method.is_some_and(|method| method.citation.starts_with("ours")),
             "papers": labels(papers),
             "reads": method.and_then(|method| reads(method.output)),

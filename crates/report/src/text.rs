@@ -170,8 +170,8 @@ fn compared(system: &SystemSummary, common: Option<Common>) -> Option<f64> {
 struct Columns([bool; 10]);
 
 impl Columns {
-    /// Those that the systems fill: the means of uneven systems over their own units too, and where the quality
-    /// is the score, it once.
+    /// Those that the systems fill: the means of uneven systems over their own units too, and the quality only
+    /// where it is not the score.
     fn new(systems: &[SystemSummary], is_uneven: bool, errors: bool) -> Self {
         let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
         let neutral = systems.iter().any(|s| s.neutral > 0.0);
@@ -201,9 +201,9 @@ impl Columns {
         let [critical, major, minor, neutral] = [s.critical, s.major, s.minor, s.neutral].map(found);
         let (name, coverage) = (plain(&s.system).into_owned(), format!("{}%", percent(s)));
         let quality = s.quality_score.map_or_else(|| "-".into(), |quality| format!("{quality:.1}"));
-        let (compared, own) = (score(compared), score(s.score));
+        let (compared, alone) = (score(compared), score(s.score));
         let units = s.units.to_string();
-        self.pick([name, units, compared, own, quality, coverage, critical, major, minor, neutral])
+        self.pick([name, units, compared, alone, quality, coverage, critical, major, minor, neutral])
     }
 
     fn pick(self, all: [String; 10]) -> Vec<String> {

@@ -74,7 +74,7 @@ pub struct RunFile {
     pub units: Vec<DocUnits>,
 }
 
-/// What `run.json` has in every format.
+/// The field of `run.json` that every format has.
 #[derive(Deserialize)]
 struct Numbered {
     format: u32,

@@ -34,7 +34,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 const LINES: usize = 94_020;
 
 /// Words of all documentation but the changelog, and of the changelog.
-const WORDS: [usize; 2] = [20_865, 400];
+const WORDS: [usize; 2] = [20_920, 400];
 
 #[test]
 fn rooms_stay_within_their_budgets() {

@@ -18,7 +18,7 @@ impl Participant {
     fn exported(&self, signature: &str, verdicts: &[Value]) -> (String, Vec<Value>) {
         let signature: tribunal::signature::Signature = signature.parse().unwrap();
         let run = json!({
-            "signature": signature, "command": [], "shard": "1/1", "units": [],
+            "format": 1, "short_signature": "", "signature": signature, "command": [], "shard": "1/1", "units": [],
             "input": {"segments": verdicts.len(), "systems": 1, "sha256": ""},
         });
         self.write("run/run.json", &run.to_string());
