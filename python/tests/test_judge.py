@@ -134,7 +134,7 @@ def test_options_that_predict_does_not_have_are_named(judge):
 
 
 def test_an_unknown_method_fails_before_a_model_is_loaded():
-    with pytest.raises(tribunal.TribunalError, match="unknown method `chrf`, which is a metric"):
+    with pytest.raises(tribunal.TribunalError, match="`chrf` is a metric, not a judge"):
         tribunal.Judge("no-such-model", method="chrf")
 
 

@@ -9,8 +9,8 @@ from tribunal import keywords
 
 # Of `score`: what a judge is made of or given by other arguments, and what only a terminal has.
 ELSEWHERE = {
-    "source", "hypothesis", "reference", "language-pair", "docs", "input", "testset", "systems", "documents", "method", "model",
-    "keep", "out", "shard", "progress", "dry-run", "device-memory", "only-system",
+    "source", "hypothesis", "reference", "language-pair", "docs", "input", "testset", "systems", "documents", "rated", "method",
+    "model", "keep", "out", "shard", "progress", "dry-run", "device-memory", "only-system",
 }
 PRINTED = {"format", "help", "version"}
 # Options that `--help` does not list, and other names of options.

@@ -170,8 +170,8 @@ fn compared(system: &SystemSummary, common: Option<Common>) -> Option<f64> {
 struct Columns([bool; 10]);
 
 impl Columns {
-    /// Those that the systems fill: the means of uneven systems over their own units too, and the quality only
-    /// where it is not the score.
+    /// Those that the systems fill: the means of uneven systems over their own units too, and the quality
+    /// only where it is not the score.
     fn new(systems: &[SystemSummary], is_uneven: bool, errors: bool) -> Self {
         let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
         let neutral = systems.iter().any(|s| s.neutral > 0.0);
