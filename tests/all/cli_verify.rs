@@ -80,8 +80,11 @@ fn every_change_is_found_and_named() {
     let short = changed(&small, "out/run.json", "\"gemba-sqm|", "\"gemba-esa|", &["--without-model"]);
     assert!(short.0 == 1 && short.1.contains("run.json: the short signature"), "{}", short.1);
     assert!(short.1.starts_with("signature: gemba-sqm|qwen2|#"), "{}", short.1);
-    let format = changed(&small, "out/run.json", "\"format\":1", "\"format\":2", &["--without-model"]);
-    assert!(format.0 == 2 && format.1.contains("a run folder of format 2, and this"), "{}", format.1);
+    for (changed_to, number) in [("\"format\":2,", 2), ("", 0)] {
+        let format = changed(&small, "out/run.json", "\"format\":1,", changed_to, &["--without-model"]);
+        let refusal = format!("a run folder in format {number}; this version of tribunal reads format 1");
+        assert!(format.0 == 2 && format.1.contains(&refusal), "{}", format.1);
+    }
     let summary = changed(&small, "out/summary.json", "\"units\": 6", "\"units\": 7", &["--without-model"]);
     assert!(summary.0 == 1 && summary.1.contains("summary.json: `units`"), "{}", summary.1);
     let rows = ["--without-model", "--format", "tsv"];

@@ -11,7 +11,7 @@ use std::{
 use minijinja::value::Serde;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tribunal_core::{jinja, plain::plain};
+use tribunal_core::jinja;
 
 use crate::{
     error::Result,
@@ -88,7 +88,7 @@ impl Citation {
             "cautions": run.all_cautions(),
             "noun": registry::unit_noun(&run.signature),
             "pairs": pairs.collect::<BTreeSet<_>>(),
-            "systems": run.systems.iter().map(|name| plain(name)).collect::<Vec<_>>(),
+            "systems": run.systems,
             "chosen": input,
             "is_ours": method.is_some_and(|method| method.citation.starts_with("ours")),
             "papers": labels(papers),

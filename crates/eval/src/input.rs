@@ -124,11 +124,12 @@ pub fn select_from<S: Segments + ?Sized>(
         String::new()
     };
     notes.push(format!(
-        "the subset has {segments} segments of each system, in {documents} documents{unit_note}"
+        "segments of each system in the subset: {segments}{unit_note}; documents: {documents}"
     ));
     if left_out > 0 {
-        let note = "documents were not in the draw, because some system did not translate them";
-        notes.push(format!("{left_out} {note}"));
+        notes.push(format!(
+            "documents left out of the draw, since some system did not translate them: {left_out}"
+        ));
     }
     Ok(drawn.selection)
 }

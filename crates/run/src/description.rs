@@ -74,9 +74,10 @@ pub struct RunFile {
     pub units: Vec<DocUnits>,
 }
 
-/// The field of `run.json` that every format has.
+/// The field of `run.json` that every format has; 0 where it is missing.
 #[derive(Deserialize)]
 struct Numbered {
+    #[serde(default)]
     format: u32,
 }
 

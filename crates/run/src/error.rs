@@ -78,8 +78,8 @@ pub enum Error {
     )]
     NoVerdicts(PathBuf),
     #[error(
-        "`{dir}` is a run folder of format {format}, and this version of tribunal reads format {known}\nhint: use the version \
-         that wrote it, `origin.build.version` in its `run.json`"
+        "`{dir}` is a run folder in format {format}; this version of tribunal reads format {known}\nhint: use the version \
+         that wrote it (`origin.build` in its `run.json`)"
     )]
     OtherFormat { dir: PathBuf, format: u32, known: u32 },
     #[error("the run in `{0}` is not finished\nhint: run its command again to continue it")]
