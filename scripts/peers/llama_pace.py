@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import tempfile
 
 from pace import arguments, compare, figures
 from pairs import run
@@ -15,11 +16,12 @@ from pairs import run
 
 def theirs(a, gguf):
     most = max(map(int, a.sequences.split(",")))
-    tool = os.path.join(os.path.dirname(a.server), "llama-batched-bench")
-    command = [tool, "-m", gguf, "-t", str(a.threads), "-tb", str(a.threads), "-npp", str(a.prompt),
+    tool = os.path.join(os.path.dirname(os.path.abspath(a.server)), "llama-batched-bench")
+    command = [tool, "-m", os.path.abspath(gguf), "-t", str(a.threads), "-tb", str(a.threads), "-npp", str(a.prompt),
                "-ntg", str(a.answer), "-npl", a.sequences, "-c", str(most * (a.prompt + a.answer))]
-    if a.ik:  # prints a table, among its messages
-        lines = run(["sh", "-c", 'exec "$@" 2>&1', "sh", *command, "-rtr"]).splitlines()
+    if a.ik:  # prints a table among its messages, and leaves a log where it was started
+        with tempfile.TemporaryDirectory() as folder:
+            lines = run(["sh", "-c", 'cd "$0" && exec "$@" 2>&1', folder, *command, "-rtr"]).splitlines()
         rows = [[float(cell) for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| +\d", line)]
         rows = [{"pl": int(row[2]), "speed_pp": row[5], "speed_tg": row[7]} for row in rows]
     else:
