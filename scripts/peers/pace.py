@@ -59,8 +59,8 @@ def compare(a, who, theirs):
     if a.json:
         print(json.dumps({"model": a.model, "threads": a.threads, "tokens_per_s": rows}))
         return
-    print(f"{a.model}, {a.threads} threads, tokens a second\n{'':16}{'tribunal':>10}{who:>12}{'ratio':>7}  pairs")
+    print(f"{a.model}, {a.threads} threads, tokens a second\n{'':16}{'tribunal':>10}{who:>14}{'ratio':>7}  pairs")
     for r in rows:
         them, ratio = ("none" if r[key] is None else f"{r[key]:.{n}f}" for key, n in [(who, 1), ("ratio", 2)])
         spread = ", ".join(f"{x:.2f}" for x in r["ratios"])
-        print(f"{r['what']:16}{r['tribunal']:>10.1f}{them:>12}{ratio:>7}  {spread}")
+        print(f"{r['what']:16}{r['tribunal']:>10.1f}{them:>14}{ratio:>7}  {spread}")
