@@ -47,14 +47,18 @@ struct Tile {
 
 // Eight numbers at a time.
 using Ints = int32_t __attribute__((vector_size(32)));
-using Longs = int64_t __attribute__((vector_size(64)));
 using Floats = float __attribute__((vector_size(32)));
-using Doubles = double __attribute__((vector_size(64)));
+// Four, where they are wider.
+using FourInts = int32_t __attribute__((vector_size(16)));
+using FourFloats = float __attribute__((vector_size(16)));
+using FourLongs = int64_t __attribute__((vector_size(32)));
+using FourDoubles = double __attribute__((vector_size(32)));
 
 // Numbers as signs (0 or -1), significands and exponents; of zeros the exponent is one that no maximum takes.
 constexpr int kNever = -1000;
 struct Parts {
   Ints sign, significand, exponent;
+  Floats value;
 };
 inline Parts parts_of_bf16(const uint16_t* at) {
   using Halves = uint16_t __attribute__((vector_size(16)));
@@ -64,13 +68,24 @@ inline Parts parts_of_bf16(const uint16_t* at) {
   const Ints biased = v >> 7 & 0xff, fraction = v & 0x7f, normal = biased != 0;
   const Ints significand = fraction | (normal & 0x80);
   const Ints exponent = (normal ? biased : Ints{} + 1) - 127;
-  return {-(v >> 15), significand, significand == 0 ? Ints{} + kNever : exponent};
+  return {-(v >> 15), significand, significand == 0 ? Ints{} + kNever : exponent, (Floats)(v << 16)};
 }
+
+inline bool any(const Ints& v) {
+  int64_t words[4];
+  std::memcpy(words, &v, sizeof words);
+  return words[0] | words[1] | words[2] | words[3];
+}
+// Whether an exponent is beyond +-60, and so a product of two may be beyond what f32 holds exactly.
+inline bool extreme(const Ints& exponent) { return any((exponent != kNever) & ((exponent > 60) | (exponent < -60))); }
+
 inline bool is_special(uint16_t v) { return (v >> 7 & 0xff) == 0xff; }  // infinite or NaN
 
 // One row of a, as many numbers.
 struct Row {
   int32_t sign[16], significand[16], exponent[16];
+  float value[16];
+  bool zero = true, extreme = false;
 };
 HOST_UNSEEN inline void take_apart(const uint16_t* at, Row& row) {
   for (int k = 0; k < 16; k += 8) {
@@ -78,11 +93,37 @@ HOST_UNSEEN inline void take_apart(const uint16_t* at, Row& row) {
     std::memcpy(row.sign + k, &p.sign, sizeof p.sign);
     std::memcpy(row.significand + k, &p.significand, sizeof p.significand);
     std::memcpy(row.exponent + k, &p.exponent, sizeof p.exponent);
+    std::memcpy(row.value + k, &p.value, sizeof p.value);
+    row.zero &= !any(p.significand), row.extreme |= extreme(p.exponent);
   }
 }
 
-// d of one row of a, for products k to k + n: aligned, cut off, added, cut off.
-HOST_UNSEEN inline void add_products(const Row& a, const Parts* b, int k, int n, const TensorCore& core, float* d) {
+// Four sums, in units of the last bit that is kept, cut off to f32.
+inline void put_sums(const Ints& products, const Ints& before, const Ints& top, const TensorCore& core, int at, float* d) {
+  const auto half = [&](const Ints& v) {
+    int32_t numbers[8];
+    std::memcpy(numbers, &v, sizeof v);
+    FourInts four;
+    std::memcpy(&four, numbers + at, sizeof four);
+    return four;
+  };
+  // In double every step is exact: the sum, the power of two, and bits cleared below f32's.
+  const FourLongs power = (__builtin_convertvector(half(top), FourLongs) - core.fraction_bits + 1023) << 52;
+  const FourDoubles sum = __builtin_convertvector(half(products), FourDoubles) + __builtin_convertvector(half(before), FourDoubles);
+  const FourDoubles exact = sum * (FourDoubles)power;
+  FourDoubles made = (FourDoubles)((FourLongs)exact & ~((int64_t(1) << 29) - 1));
+  const FourLongs tiny = (made < 0x1p-126) & (made > -0x1p-126) & (made != 0.0);
+  if (tiny[0] | tiny[1] | tiny[2] | tiny[3])
+    for (int j = 0; j < 4; j++)
+      if (tiny[j]) made[j] = __builtin_trunc(exact[j] * 0x1p149) * 0x1p-149;
+  const FourFloats rounded = __builtin_convertvector(made, FourFloats) + 0.0f;  // +0, not -0
+  std::memcpy(d + at, &rounded, sizeof rounded);
+}
+
+// d of one row of a, for products k to k + kAtOnce: aligned, cut off, added, cut off. Where no factor is extreme, f32 aligns: a
+// product is exact in it, and so is its multiple by a power of two, which the conversion to an integer cuts off.
+template <int kAtOnce>
+HOST_UNSEEN inline void add_products(const Row& a, const Parts* b, int k, const TensorCore& core, bool by_parts, float* d) {
   Ints bits;
   std::memcpy(&bits, d, sizeof bits);
   const Ints biased = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
@@ -90,30 +131,30 @@ HOST_UNSEEN inline void add_products(const Row& a, const Parts* b, int k, int n,
   const Ints significand = fraction | (normal & 0x800000);
   const Ints exponent = significand == 0 ? Ints{} + core.zero_exponent : (normal ? biased : Ints{} + 1) - 127;
   Ints top = exponent;
-  for (int i = k; i < k + n; i++) {
+#pragma GCC unroll 16
+  for (int i = k; i < k + kAtOnce; i++) {
     const Ints e = b[i].exponent + a.exponent[i];
     top = e > top ? e : top;
   }
-  const auto cut = [&](Ints magnitude, Ints e, Ints sign) {  // aligned to `top`, toward zero
-    const Ints down = top - e, most = Ints{} + 31;
-    return ((magnitude >> (down > most ? most : down)) ^ sign) - sign;
-  };
-  Ints sum{};
-  for (int i = k; i < k + n; i++) {  // 16 products below 2^27: no overflow
-    const Ints product = b[i].significand * a.significand[i];  // 14 bits behind the point
-    sum += cut(product << (core.fraction_bits - 14), b[i].exponent + a.exponent[i], b[i].sign ^ a.sign[i]);
+  Ints sum{}, before;  // 16 products below 2^27: no overflow
+  if (by_parts || any((top < -90) & (top != core.zero_exponent))) {
+    const auto cut = [&](Ints magnitude, Ints e, Ints sign) {  // aligned to `top`, toward zero
+      const Ints down = top - e, most = Ints{} + 31;
+      return ((magnitude >> (down > most ? most : down)) ^ sign) - sign;
+    };
+    for (int i = k; i < k + kAtOnce; i++) {
+      const Ints product = b[i].significand * a.significand[i];  // 14 bits behind the point
+      sum += cut(product << (core.fraction_bits - 14), b[i].exponent + a.exponent[i], b[i].sign ^ a.sign[i]);
+    }
+    before = cut(significand << (core.fraction_bits - 23), exponent, bits >> 31);
+  } else {
+    const Ints within = top < -90 ? Ints{} - 90 : top;  // of zeros alone
+    const Floats scale = (Floats)((core.fraction_bits - within + 127) << 23);
+#pragma GCC unroll 16
+    for (int i = k; i < k + kAtOnce; i++) sum += __builtin_convertvector(b[i].value * a.value[i] * scale, Ints);
+    before = __builtin_convertvector((Floats)bits * scale, Ints);
   }
-  const Ints own = cut(significand << (core.fraction_bits - 23), exponent, bits >> 31);
-  // In double every step is exact: the sum, the power of two, and bits cleared below f32's.
-  const Longs power = (__builtin_convertvector(top, Longs) - core.fraction_bits + 1023) << 52;
-  const Doubles exact = (__builtin_convertvector(sum, Doubles) + __builtin_convertvector(own, Doubles)) *
-                        (Doubles)power;
-  const Longs cleared = (Longs)exact & ~((int64_t(1) << 29) - 1);
-  Doubles made = (Doubles)cleared;
-  for (int j = 0; j < 8; j++)
-    if (made[j] < 0x1p-126 && made[j] > -0x1p-126) made[j] = __builtin_trunc(exact[j] * 0x1p149) * 0x1p-149;
-  const Floats rounded = __builtin_convertvector(made, Floats) + 0.0f;  // +0, not -0
-  std::memcpy(d, &rounded, sizeof rounded);
+  for (int half = 0; half < 8; half += 4) put_sums(sum, before, top, core, half, d);
 }
 
 inline float wide(uint16_t bf16) {
@@ -142,16 +183,13 @@ HOST_UNSEEN inline float special_sum(const Tile& t, int row, int column, int k, 
 
 HOST_UNSEEN inline bool any_special(const uint16_t* v, int n) {
   using Halves = uint16_t __attribute__((vector_size(32)));
-  Halves any{};
+  Halves found{};
   for (int i = 0; i < n; i += 16) {
     Halves halves;
     std::memcpy(&halves, v + i, sizeof halves);
-    any |= (Halves)((halves & 0x7f80) == 0x7f80);
+    found |= (Halves)((halves & 0x7f80) == 0x7f80);
   }
-  const Longs words = __builtin_convertvector((Ints)any, Longs);
-  int64_t found = 0;
-  for (int i = 0; i < 8; i++) found |= words[i];
-  return found != 0;
+  return host::any((Ints)found);
 }
 HOST_UNSEEN inline bool any_special(const float* d) {
   bool any = false;
@@ -159,19 +197,27 @@ HOST_UNSEEN inline bool any_special(const float* d) {
   return any;
 }
 
-// d += a b.
-HOST_UNSEEN inline void multiply(Tile& t) {
+// d += a b. `by_parts`: without f32, and row by row, as where a factor is extreme.
+HOST_UNSEEN inline void multiply(Tile& t, bool by_parts = false) {
   const TensorCore core = tensor_core();
   const bool special = any_special(t.a[0], 16 * 16) | any_special(t.b[0], 16 * 8);
   Parts b[16];
-  for (int k = 0; k < 16; k++) b[k] = parts_of_bf16(t.b[k]);
+  for (int k = 0; k < 16; k++) {
+    b[k] = parts_of_bf16(t.b[k]);
+    by_parts |= extreme(b[k].exponent);
+  }
   for (int row = 0; row < 16; row++) {
     Row a;
     take_apart(t.a[row], a);
+    if (!by_parts && a.zero && !any_special(t.d[row])) {  // as of rows that pad a tile; b has nothing special
+      for (float& v : t.d[row]) v += 0.0f;
+      continue;
+    }
     for (int k = 0; k < 16; k += core.products_at_once) {
       float before[8];
       std::memcpy(before, t.d[row], sizeof before);
-      add_products(a, b, k, core.products_at_once, core, t.d[row]);
+      const auto add = core.products_at_once == 16 ? add_products<16> : add_products<8>;
+      add(a, b, k, core, by_parts || a.extreme, t.d[row]);
       if (!special && !any_special(before)) continue;
       for (int j = 0; j < 8; j++)
         t.d[row][j] = special_sum(t, row, j, k, core.products_at_once, before[j], t.d[row][j]);

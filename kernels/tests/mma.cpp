@@ -1,6 +1,8 @@
 // kernels/emulated/tensor_core.h against MMA-Sim's results: `mma tests/golden/mma.json`.
 #include "../emulated/tensor_core.h"
 
+#include "../emulated/dice.h"
+
 #include <fstream>
 #include <iterator>
 
@@ -56,6 +58,38 @@ void test_case(const std::string& line) {
   }
 }
 
+// Both ways of a product, on tiles of large, of small and of all numbers, with zeros, rows of zeros, and NaN.
+void test_ways() {
+  for (const int card : kCards) {
+    host::tensor_core() = host::TensorCore::of(card);
+    host::Dice dice{static_cast<uint64_t>(card)};
+    bool alike = true;
+    for (int round = 0; round < 4000; round++) {
+      const int spread = 1 + dice.next() % 90, middle = spread < 30 ? int(dice.next() % 140) - 70 : 0;
+      const auto number = [&](unsigned fraction, int from, bool special) -> uint32_t {
+        const uint32_t sign = dice.next() % 2 << (fraction + 8);
+        if (dice.next() % 8 == 0) return sign | (dice.next() % 4 == 0) << dice.next() % fraction;  // zero or subnormal
+        if (special && dice.next() % 64 == 0) return sign | 0xff << fraction | dice.next() % 2;
+        return sign | (127 + from + int(dice.next() % spread)) << fraction | dice.next() % (1u << fraction);
+      };
+      host::Tile t;
+      for (auto& row : t.a) {
+        const bool zero = dice.next() % 4 == 0;
+        for (uint16_t& v : row) v = zero ? dice.next() % 2 << 15 : number(7, middle - spread / 2, round % 16 == 0);
+      }
+      for (auto& row : t.b)
+        for (uint16_t& v : row) v = number(7, middle / 2 - spread / 2, round % 16 == 0);
+      for (auto& row : t.d)
+        for (float& v : row) v = __uint_as_float(number(23, std::max(middle - spread / 2, -120), round % 8 == 0));
+      host::Tile by_parts = t;
+      host::multiply(t);
+      host::multiply(by_parts, true);
+      alike &= !std::memcmp(t.d, by_parts.d, sizeof t.d);
+    }
+    tally.check(alike, "tiles by f32 and by parts, sm_" + std::to_string(card));
+  }
+}
+
 // Tiles that golden_mma.py draws in the same way.
 struct Draw {
   uint32_t state = 1;
@@ -86,10 +120,14 @@ void test_many(const std::string& line) {
     host::tensor_core() = host::TensorCore::of(card);
     Draw draw(number("\"spread\": "));
     uint64_t hash = 0xcbf29ce484222325u;
+    bool alike = true;
     for (size_t i = number("\"tiles\": "); i > 0; i--) {
       host::Tile t;
       draw.tile(t);
+      host::Tile by_parts = t;
       host::multiply(t);
+      host::multiply(by_parts, true);
+      alike &= !std::memcmp(t.d, by_parts.d, sizeof t.d);
       for (size_t at = 0; at < sizeof t.d; at++)
         hash = (hash ^ reinterpret_cast<const unsigned char*>(t.d)[at]) * 0x100000001b3u;
     }
@@ -97,6 +135,7 @@ void test_many(const std::string& line) {
     std::snprintf(made, sizeof made, "%016zx", size_t(hash));
     tally.check(made == text_after(line, "\"" + std::to_string(card) + "\": \""),
                 "many tiles of spread " + std::to_string(draw.spread) + ", sm_" + std::to_string(card));
+    tally.check(alike, "tiles of spread " + std::to_string(draw.spread) + " by parts, sm_" + std::to_string(card));
   }
 }
 
@@ -109,6 +148,7 @@ int main(int argc, char** argv) {
     if (line.find("{\"name\"") == 0) test_case(line);
     if (line.find("{\"spread\"") == 0) test_many(line);
   }
+  test_ways();
   tally.check(tally.passed + tally.failed >= 60, "the golden file has too few cases");
   return tally.end();
 }

@@ -14,7 +14,7 @@ results=$build/results
 . scripts/cuda/checks.sh
 
 host_test() { # host_test NAME: its argument is the golden file of that name, where there is one
-  g++ -std=c++17 -O2 -ffp-contract=off -Wall -Werror -Wno-unknown-pragmas -isystem "$CUDA_HOME/include" \
+  g++ -std=c++17 -O2 -march=x86-64-v3 -ffp-contract=off -Wall -Werror -Wno-unknown-pragmas -isystem "$CUDA_HOME/include" \
     -I kernels/emulated -include host.h "kernels/tests/$1.cpp" -o "$build/$1" &&
     "$build/$1" "tests/golden/$1.json"
 }

@@ -31,7 +31,13 @@ compile() { # compile SOURCE OBJECT FLAGS...: unless the object is of these very
   sed 's/^[^:]*://; s/\\$//' "$object.d" | tr -s ' \n' '\n' | sed '/^$/d' >"$object.from"
   # shellcheck disable=SC2046 # a list of files
   hash_of $(cat "$object.from") >"$object.hash"
-  changed=1
+}
+
+jobs=0
+later() { # later SOURCE OBJECT FLAGS...: a compilation in the background, as many at a time as there are cores
+  if [ "$jobs" -ge "${JOBS:-$(nproc)}" ]; then wait -n; jobs=$((jobs - 1)); fi
+  compile "$@" &
+  jobs=$((jobs + 1))
 }
 
 # A file that includes a kernel's source and registers its `extern "C" __global__` functions by their signatures.
@@ -46,19 +52,21 @@ register() { # register KERNEL.cu OUT.cpp
   if cmp -s "$2.new" "$2"; then rm "$2.new"; else mv "$2.new" "$2"; fi
 }
 
-changed='' objects=()
+objects=()
 for source in kernels/emulated/driver/*.cpp; do
   object=$driver/$(basename "$source" .cpp).o
-  compile "$source" "$object" "${driver_flags[@]}"
+  later "$source" "$object" "${driver_flags[@]}"
   objects+=("$object")
 done
 for kernel in "$@"; do
   name=kernel_$(basename "$kernel" .cu)
   register "$kernel" "$folder/objects/$name.cpp"
-  compile "$folder/objects/$name.cpp" "$folder/objects/$name.o" -include host.h
+  later "$folder/objects/$name.cpp" "$folder/objects/$name.o" -include host.h
   objects+=("$folder/objects/$name.o")
 done
+while [ "$jobs" -gt 0 ]; do wait -n; jobs=$((jobs - 1)); done
 echo "${flags[*]} -include host.h" >"$folder/host_flags"
+changed=
 for object in "${objects[@]}"; do [ "$folder/libcuda.so.1" -nt "$object" ] || changed=1; done
 if [ -n "$changed" ] || [ "$(cat "$folder/linked" 2>/dev/null)" != "${objects[*]}" ]; then
   echo '{ global: cu*; local: *; };' >"$folder/exports"

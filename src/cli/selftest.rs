@@ -31,7 +31,7 @@ pub struct Args {
     /// Check only the CPU (cpu), or only GPUs: cuda, cuda:N, cuda:N,M
     #[arg(long, default_value_t)]
     device: DeviceRequest,
-    /// A model of whose width and formats two layers are checked on GPUs: a card, file or folder
+    /// Check GPUs for this model (a card, file or folder): products of its formats, two layers of its width
     #[arg(long, value_name = "CARD|PATH")]
     model: Option<String>,
     /// The kernels that are checked on GPUs
@@ -81,7 +81,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             Printed { version: setup::version(), segments: selftest::n_segments(), cpu: &cpu, gpus: &gpus };
         writeln!(out, "{}", serde_json::to_string(&printed)?)?;
     } else {
-        show(&cpu, &gpus, out)?;
+        show(&cpu, &gpus, args.model.is_some(), out)?;
         if args.device == DeviceRequest::Auto && gpus.is_empty() {
             writeln!(out, "no GPU was checked: there is none, or this build cannot use it")?;
         }
@@ -93,7 +93,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn show(cpu: &[CpuReport], gpus: &[GpuReport], out: &mut dyn Write) -> Result<()> {
+fn show(cpu: &[CpuReport], gpus: &[GpuReport], has_model: bool, out: &mut dyn Write) -> Result<()> {
     let n = selftest::n_segments();
     for CpuReport { isa, seconds, wrong } in cpu {
         match wrong {
@@ -109,7 +109,8 @@ fn show(cpu: &[CpuReport], gpus: &[GpuReport], out: &mut dyn Write) -> Result<()
     for GpuReport { gpu, seconds, wrong } in gpus {
         match wrong {
             None => {
-                writeln!(out, "{gpu}: the tensor core's sums and every product are right ({seconds:.2} s)")?;
+                let checked = if has_model { "this model's products and layers" } else { "every product" };
+                writeln!(out, "{gpu}: the tensor core's sums and {checked} are right ({seconds:.2} s)")?;
             }
             Some(wrong) => writeln!(out, "{gpu}: {wrong}")?,
         }
@@ -350,7 +351,7 @@ mod tests {
 
     fn shown(cpu: &[CpuReport], gpus: &[GpuReport]) -> String {
         let mut out = Vec::new();
-        show(cpu, gpus, &mut out).unwrap();
+        show(cpu, gpus, false, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -173,9 +173,9 @@ const FIRST_CHUNK: usize = 610;
 const ANSWER: usize = 4;
 
 impl Gpu {
-    /// The first difference from the kernels' definitions, if any; with a checkpoint also that of two layers
-    /// of its width and formats with seeded weights. Its own weights are not read. `values` are the exact
-    /// ones of a matrix.
+    /// The first difference from the kernels' definitions, if any; with a checkpoint, in the products of its
+    /// formats alone and in two layers of its width with seeded weights. Its own weights are not read.
+    /// `values` are the exact ones of a matrix.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -183,10 +183,11 @@ impl Gpu {
         if let Some(found) = self.check_tensor_core()? {
             return Ok(Some(found));
         }
-        if let Some(found) = self.check_products()? {
+        let formats = formats(weights);
+        if let Some(found) = self.check_products(&formats)? {
             return Ok(Some(found));
         }
-        if let Some(found) = self.check_panels(values)? {
+        if let Some(found) = self.check_panels(&formats, values)? {
             return Ok(Some(found));
         }
         if let Some(found) = self.check_small_layers()? {
@@ -232,11 +233,8 @@ impl Gpu {
         Ok(None)
     }
 
-    /// Compares every kernel that computes a product with the plain one of its format.
-    ///
-    /// # Errors
-    /// The device fails or has too little memory.
-    pub fn check_products(&self) -> Result<Option<Difference>, Error> {
+    /// Compares every kernel that computes a product of these formats with the plain one of its format.
+    fn check_products(&self, formats: &[Format]) -> Result<Option<Difference>, Error> {
         let kinds = [
             (Kind::Bf16, Format::Bf16),
             (Kind::Q8_0, Format::Q8_0),
@@ -244,7 +242,7 @@ impl Gpu {
             (Kind::Q4K, Format::Q4K),
             (Kind::Q6K, Format::Q6K),
         ];
-        for (kind, format) in kinds {
+        for (kind, format) in kinds.into_iter().filter(|(_, format)| formats.contains(format)) {
             if let Some(found) = self.check_grouped(kind, format)? {
                 return Ok(Some(found));
             }
@@ -264,10 +262,10 @@ impl Gpu {
         Ok(None)
     }
 
-    /// Compares every kernel that rounds a format's weights to `bf16` with these values.
-    fn check_panels(&self, values: Values) -> Result<Option<Difference>, Error> {
+    /// Compares every kernel that rounds these formats' weights to `bf16` with these values.
+    fn check_panels(&self, formats: &[Format], values: Values) -> Result<Option<Difference>, Error> {
         let [n, k] = PANEL;
-        for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
+        for &format in formats {
             let rows = Draw(5).rows(format, n, k);
             let Some((kernel, computed)) = self.dequantized(format, &rows, PANEL)? else { continue };
             // The sign of a zero, which the two may have differently, moves no sum: `+ 0.0` clears it.
@@ -364,6 +362,17 @@ impl Gpu {
         }
         Ok(None)
     }
+}
+
+/// The formats whose products are checked: those of a checkpoint and `bf16`, which all models have; without a
+/// checkpoint, all.
+fn formats(weights: Option<&Weights>) -> Vec<Format> {
+    let is_used = |format: &Format| {
+        weights.is_none_or(|weights| {
+            *format == Format::Bf16 || weights.tensors().any(|(_, used, _)| used == *format)
+        })
+    };
+    Format::ALL.into_iter().filter(|format| format.is_on_gpus()).filter(is_used).collect()
 }
 
 /// A sequence of the check.
