@@ -63,7 +63,7 @@ done
 step "CUDA compiler"
 scripts/cuda/toolkit.sh
 . .cuda/env
-# One generation of GPUs is enough here; scripts/cuda/check.sh compiles for all.
+# One generation of GPUs is enough here; scripts/cuda/check.sh compiles for others.
 export TRIBUNAL_CUDA_GENERATIONS=90a
 
 step "build"
@@ -117,7 +117,7 @@ scripts/tokenizers.sh "$TRIBUNAL_TOKENIZERS"
 
 step "tests"
 if [ -n "$all" ]; then
-  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000
+  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000 TRIBUNAL_TIMINGS=all
 fi
 export INSTA_SNAPSHOT_REFERENCES_FILE="$quick/snapshots"
 cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast
@@ -180,8 +180,8 @@ if ! unchanged emulated "${gpu[@]}" crates/engine/tests/all tests/all/cuda_progr
 fi
 
 step "kernels without a GPU"
-if ! unchanged kernels "${gpu[@]}"; then
-  scripts/cuda/check.sh
+if ! unchanged kernels kernels scripts/cuda tests/golden/mma.json tests/golden/planes.snap; then
+  scripts/cuda/check.sh ${all:+--all}
   touch "$stamp"
 fi
 

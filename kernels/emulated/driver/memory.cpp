@@ -39,7 +39,7 @@ DeviceMemory::DeviceMemory() {
   void* at = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) stop("cannot reserve addresses for device memory");
   base_ = next_ = reinterpret_cast<uintptr_t>(at);
-  opened_ = settings().hollow;  // nothing runs that could read or write where it should not
+  opened_ = accessible_ = settings().hollow;  // nothing runs that could read or write where it should not
 }
 
 // A free place of `bytes` whole pages with a page before and after it. Addresses go up; once they have reached the
@@ -76,12 +76,12 @@ uintptr_t DeviceMemory::allocate(int device, size_t bytes) {
   a.pages = place(a.mapped);
   a.at = a.pages + a.mapped - counted;
   if (a.mapped >= kLarge) {
-    map_poison(a.pages, a.mapped, opened_ ? PROT_READ | PROT_WRITE : PROT_NONE);
+    map_poison(a.pages, a.mapped, accessible_ ? PROT_READ | PROT_WRITE : PROT_NONE);
   } else {
     mprotect(bytes_at(a.pages), a.mapped, PROT_READ | PROT_WRITE);
     ASAN_UNPOISON_MEMORY_REGION(bytes_at(a.pages), a.mapped);
     std::memset(bytes_at(a.pages), kPoisonByte, a.mapped);
-    if (!opened_) mprotect(bytes_at(a.pages), a.mapped, PROT_NONE);
+    if (!accessible_) mprotect(bytes_at(a.pages), a.mapped, PROT_NONE);
   }
   ASAN_UNPOISON_MEMORY_REGION(bytes_at(a.pages), a.mapped);  // the place may have been another's
   ASAN_POISON_MEMORY_REGION(bytes_at(a.pages), a.at - a.pages);
@@ -102,7 +102,10 @@ bool DeviceMemory::free(uintptr_t at) {
 }
 
 void DeviceMemory::open(bool on) {
-  if (on ? opened_++ : --opened_) return;
+  if ((on ? opened_++ : --opened_) || on == accessible_) return;
+  // A call for each allocation takes longer than most kernels.
+  if (!on && ++closings_ > kAlwaysClosed && closings_ % kThenOneOf) return;
+  accessible_ = on;
   for (const auto& [at, a] : all_) mprotect(bytes_at(a.pages), a.mapped, on ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 

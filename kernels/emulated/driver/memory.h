@@ -1,6 +1,7 @@
 // The memory of an emulated device: kept apart from the host's, poisoned, guarded and counted.
 //
-//   - The host must not touch it: its pages have no permissions except while kernels and copies run (Access).
+//   - The host must not touch it: its pages have no permissions except while kernels and copies run (Access), and for some
+//     time after most of them, once there were many.
 //   - It starts as NaN (0xff), the pages of large allocations only once they are touched.
 //   - Inaccessible pages lie before and after each allocation; the bytes between the allocation's end and
 //     the next page keep a pattern that is checked after each launch. No address is used twice while that can be.
@@ -65,6 +66,9 @@ class DeviceMemory {
   uintptr_t base_ = 0, next_ = 0;
   std::map<uintptr_t, Allocation> all_;  // by where their bytes start
   std::map<int, size_t> used_;
+  static constexpr unsigned long kAlwaysClosed = 256, kThenOneOf = 16;
+  bool accessible_ = false;
+  unsigned long closings_ = 0;
   int opened_ = 0, poison_ = -1;
 };
 
