@@ -117,7 +117,7 @@ scripts/tokenizers.sh "$TRIBUNAL_TOKENIZERS"
 
 step "tests"
 if [ -n "$all" ]; then
-  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000 TRIBUNAL_TIMINGS=all
+  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000 TRIBUNAL_TEST_TIMINGS=all
 fi
 export INSTA_SNAPSHOT_REFERENCES_FILE="$quick/snapshots"
 cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast

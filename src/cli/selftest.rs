@@ -288,8 +288,7 @@ fn program() -> String {
 }
 
 fn read(path: &PathBuf) -> Known {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    serde_json::from_str(&text).unwrap_or_default()
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap_or_default()).unwrap_or_default()
 }
 
 /// Outcome of a check in a process of its own.

@@ -8,7 +8,11 @@ use std::{ops::Range, sync::LazyLock};
 use half::bf16;
 use serde_json::Value;
 
-use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
+use super::{
+    Error, Gpu, KernelSet,
+    products::{Kind, Way, multiplied_as},
+    quant_layout::QuantLayout,
+};
 use tribunal_core::digest::hash_of_bits;
 use tribunal_model::{
     BLOCK, Config, KvType, Model, Part, Result, Step, Weights,
@@ -30,8 +34,7 @@ impl Difference {
     /// The difference of two matrices with so many columns, bit for bit.
     fn between(product: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Self> {
         let at = expected.iter().zip(computed).position(|(a, b)| a.to_bits() != b.to_bits())?;
-        let (row, column) = (at / n_columns, at % n_columns);
-        let (expected, computed) = (expected[at], computed[at]);
+        let (row, column, expected, computed) = (at / n_columns, at % n_columns, expected[at], computed[at]);
         Some(Self(format!("{product}: row {row}, column {column} is {computed:e} and must be {expected:e}")))
     }
 
@@ -235,14 +238,8 @@ impl Gpu {
 
     /// Compares every kernel that computes a product of these formats with the plain one of its format.
     fn check_products(&self, formats: &[Format]) -> Result<Option<Difference>, Error> {
-        let kinds = [
-            (Kind::Bf16, Format::Bf16),
-            (Kind::Q8_0, Format::Q8_0),
-            (Kind::Mxfp4, Format::Mxfp4),
-            (Kind::Q4K, Format::Q4K),
-            (Kind::Q6K, Format::Q6K),
-        ];
-        for (kind, format) in kinds.into_iter().filter(|(_, format)| formats.contains(format)) {
+        for &format in formats.iter().filter(|&&format| multiplied_as(format) == format) {
+            let Way::Direct(kind) = Way::new(format) else { continue };
             if let Some(found) = self.check_grouped(kind, format)? {
                 return Ok(Some(found));
             }
@@ -367,12 +364,9 @@ impl Gpu {
 /// The formats whose products are checked: those of a checkpoint and `bf16`, which all models have; without a
 /// checkpoint, all.
 fn formats(weights: Option<&Weights>) -> Vec<Format> {
-    let is_used = |format: &Format| {
-        weights.is_none_or(|weights| {
-            *format == Format::Bf16 || weights.tensors().any(|(_, used, _)| used == *format)
-        })
-    };
-    Format::ALL.into_iter().filter(|format| format.is_on_gpus()).filter(is_used).collect()
+    let has = |format| weights.is_none_or(|weights| weights.tensors().any(|(_, used, _)| used == format));
+    let is_checked = |format: &Format| format.is_on_gpus() && (*format == Format::Bf16 || has(*format));
+    Format::ALL.into_iter().filter(is_checked).collect()
 }
 
 /// A sequence of the check.

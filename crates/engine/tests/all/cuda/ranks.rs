@@ -35,7 +35,7 @@ pub fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, boo
 }
 
 /// The first eight GPUs of this machine, or fewer; if they are emulated, a test runs in a process of its own
-/// that has eight, with the last timing of their work, or with each if `TRIBUNAL_TIMINGS` is set.
+/// that has eight, with the last timing of their work, or with each if `TRIBUNAL_TEST_TIMINGS` is set.
 pub fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
     gpus_with(test, lateness, ("TRIBUNAL_EMULATED_PEERS", "1"))
 }
@@ -43,7 +43,7 @@ pub fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
 /// The GPUs of `gpus` with a variable of the emulated driver.
 pub fn gpus_with(test: &str, lateness: &[&str], variable: (&str, &str)) -> Option<Vec<Device>> {
     if is_emulated() && std::env::var_os(PART).is_none() {
-        let first = if std::env::var_os("TRIBUNAL_TIMINGS").is_some() { 0 } else { lateness.len() - 1 };
+        let first = if std::env::var_os("TRIBUNAL_TEST_TIMINGS").is_some() { 0 } else { lateness.len() - 1 };
         for late in &lateness[first..] {
             let (said, passed) = again(test, "run", &[("TRIBUNAL_EMULATED_LATE", late), variable]);
             assert!(passed, "{late}: {said}");
