@@ -11,7 +11,7 @@ use std::{
 use candle_core::quantized::GgmlDType;
 use tribunal::engine::Device;
 
-use crate::fakes::{copy_folder, gguf_of_heads, tiny};
+use crate::fakes::{copy_folder, gguf_of_sizes, tiny};
 
 mod models;
 mod ranks;
@@ -188,7 +188,7 @@ fn a_wrong_kernel_is_found_and_named() {
     ];
     let models = models.map(|(name, dtype)| {
         let path = folder.path().join(format!("{name}.gguf"));
-        gguf_of_heads(&path, dtype, 4, 2048);
+        gguf_of_sizes(&path, dtype, [4, 2048, 512]);
         (name, path.display().to_string())
     });
     let model = |kernel: &str| {

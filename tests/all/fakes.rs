@@ -19,7 +19,7 @@ pub use tribunal_testing::*;
 
 pub use self::{
     cached_encoder::cached_encoder,
-    gguf::{gguf, gguf_of_heads},
+    gguf::{gguf, gguf_of_heads, gguf_of_sizes},
     metric::write_metric,
     noise::{Babble, Collector, Noise, Scores, Within, tiny, tiny_engine},
     program::{program, program_with},
