@@ -7,8 +7,8 @@
 #   scripts/test.sh [--fast|--all]
 #
 # Long steps whose files have not changed since they last passed on this machine are left out; --all runs them all, and the
-# tests that draw at random draw more. --fast stops after format, clippy and the unit tests, which need no model, no network
-# and no other program.
+# tests that draw at random draw more; some steps and tests run with --all only. --fast stops after format, clippy and the
+# unit tests, which need no model, no network and no other program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -65,7 +65,7 @@ fi
 step "CUDA compiler"
 scripts/cuda/toolkit.sh
 . .cuda/env
-# One generation of GPUs is enough here; scripts/cuda/check.sh compiles for others.
+# One generation of GPUs is enough here; scripts/cuda/check.sh --all compiles for others.
 export TRIBUNAL_CUDA_GENERATIONS=90a
 
 step "build"
@@ -175,7 +175,7 @@ fi
 gpu=(kernels scripts/cuda crates/cuda crates/model/src tests/golden/mma.json tests/golden/planes.snap)
 
 step "the engine on an emulated GPU"
-# Eight GPUs, GPUs that copy through the host, and formats one by one, beside tests that have two and four, and all at once.
+# Left to --all: eight GPUs, GPUs that copy through the host, formats one by one. Others have two and four GPUs, and all formats.
 skipped=(--skip cuda::eight --skip detour::steps --skip agrees_in_every_format --skip products_by_any_kernels)
 [ -z "$all" ] || skipped=()
 if ! unchanged emulated "${gpu[@]}" crates/engine/tests/all tests/all/cuda_program.rs tests/all/cuda_program; then

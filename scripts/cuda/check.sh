@@ -15,7 +15,6 @@ build=.cuda/build
 mkdir -p "$build"
 
 results=$build/results
-generation=()
 . scripts/cuda/checks.sh
 
 host_test() { # host_test NAME: its argument is the golden file of that name, where there is one
@@ -24,7 +23,11 @@ host_test() { # host_test NAME: its argument is the golden file of that name, wh
     "$build/$1" "tests/golden/$1.json"
 }
 
-[ "${1:-}" = --all ] || generation=(--only 90a)
+case "${1:-}" in
+  --all) generation=() ;;
+  "") generation=(--only 90a) ;;
+  *) echo "error: \`$1\` is not an option; hint: scripts/cuda/check.sh [--all]" >&2 && exit 2 ;;
+esac
 later "machine code" scripts/cuda/static.sh "${generation[@]}"
 later "traps: compiles" "$NVCC" -arch=sm_90a -cubin -o "$build/traps.cubin" kernels/tests/traps.cu # device.sh runs it where NVIDIA's nvcc is
 for test in kernels/tests/*.cpp; do

@@ -186,11 +186,15 @@ fn a_wrong_kernel_is_found_and_named() {
         path.display().to_string()
     };
     let (bf16, q5_k) = (model("bf16.gguf", GgmlDType::BF16), model("q5_k.gguf", GgmlDType::Q5K));
-    let kernel = "gemm_bf16_tma_64x128";
-    let wrong = [("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)];
-    let (said, code) = selftest(&wrong, &["--model", &bf16]);
-    let named = format!("`{kernel}` of [35, 3072] by [72, 3072]: row 0, column 0 is ");
-    assert!(code == Some(1) && said.contains(&named) && said.contains("--gpu-kernels proven"), "{said}");
+    for (kernel, what) in [
+        ("gemm_bf16_128x128_gated", "experts [80, 768]"),
+        ("gemm_bf16_tma_64x128", "[35, 3072] by [72, 3072]"),
+    ] {
+        let (said, code) = selftest(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &["--model", &bf16]);
+        let named = format!("`{kernel}` of {what}: row 0, column 0 is ");
+        assert!(code == Some(1) && said.contains(&named) && said.contains("--gpu-kernels proven"), "{said}");
+    }
+    let wrong = [("TRIBUNAL_EMULATED_WRONG_KERNEL", "gemm_bf16_tma_64x128")];
     // Only kernels that are chosen from are checked.
     let (said, code) = selftest(&wrong, &["--model", &bf16, "--gpu-kernels", "plain"]);
     let right = "the tensor core's sums and this model's products and layers are right";
