@@ -106,7 +106,7 @@ fn no_difference_is_called_significant_where_means_do_not_rank_systems() {
     let systems = json["systems"].as_array().unwrap();
     assert!(systems.len() == 3 && systems.iter().all(|row| row["against_baseline"].is_null()), "{json}");
     let tsv = compare(&probe, &["--format", "tsv"]).unwrap();
-    assert!(tsv.starts_with("pair\tsystem\tscore\tlow\thigh\tunits\tmissing\tbaseline\t"), "{tsv}");
+    assert!(tsv.starts_with("lp\tsystem\tscore\tlow\thigh\tunits\tmissing\tbaseline\t"), "{tsv}");
     assert!(tsv.lines().skip(1).all(|row| row.ends_with("\t\t\t\t\t\t")), "no test: {tsv}");
     let told = ["significant", "randomization", "difference", "baseline"].map(|word| text.contains(word));
     assert_eq!(told, [false; 4], "{text}");

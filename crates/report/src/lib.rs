@@ -84,7 +84,7 @@ pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
 
 fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
     let header =
-        "pair system units scored score quality_score critical major minor neutral common_score untranslated";
+        "lp system units scored score quality_score critical major minor neutral common_score untranslated";
     let rows = summary.systems.iter().map(|s| {
         vec![
             s.pair.clone().unwrap_or_default(),

@@ -34,7 +34,7 @@ fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
 /// The systems of all language pairs for programs: one number in a field, whatever was tested.
 pub fn flat(all: &[(String, Comparison)]) -> Table {
     let mut table = Table::headed(
-        "pair | system | score | low | high | units | missing | baseline | difference | difference_low | \
+        "lp | system | score | low | high | units | missing | baseline | difference | difference_low | \
          difference_high | p_bootstrap | p_randomization",
     );
     for (pair, Comparison { baseline, rows, .. }) in all {
