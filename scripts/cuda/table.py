@@ -44,7 +44,16 @@ def loads(result):
     return table(["requests", "number", "seconds", "requests/s", "answer tokens/s", "computed of prompts"], rows)
 
 
+def kernels(result):
+    head = ["kernel", "launches", "us each", "ms"]
+    rows = [[t["kernel"], t["launches"], f"{t['seconds'] / t['launches'] * 1e6:.1f}", f"{t['seconds'] * 1e3:.2f}"]
+            for work in result for t in [{"kernel": f"**{work['work']}**", "launches": 1, "seconds": sum(k["seconds"] for k in work["kernels"])},
+                                         *work["kernels"]]]
+    return table(head, rows)
+
+
 PARTS = {
+    "kernels": kernels,
     "products": products,
     "prefill": shares("prompt", "prompt", "peak"),
     "decode": shares("answers", "batch", "bandwidth"),
@@ -60,7 +69,7 @@ def tables(step):
         peak = result["peak"]
         found.insert(
             0,
-            f"{result['shape']} on {result['gpu']}: `mma.sync` reaches {peak['operations'] / 1e12:.0f} TFLOP/s,"
+            f"`{step['step']}`: {result['shape']} on {result['gpu']}: `mma.sync` reaches {peak['operations'] / 1e12:.0f} TFLOP/s,"
             f" a copy {peak['bytes'] / 1e9:.0f} GB/s.",
         )
     elif result:  # a comparison: its own figures, without what is said of each unit

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Error, Result, shapes::Shape, throughput, workload::send_all};
 use crate::{
-    cuda::{Effort, Gpu, weight_bytes},
+    cuda::{Effort, Gpu, KernelTime, weight_bytes},
     engine::{self, Device, Engine, Options},
     llm::{Chat, Llm, Reply, ResponseFormat, Sampling},
     model::{BLOCK, KvType},
@@ -119,6 +119,13 @@ pub struct Utilisation {
     /// The reason why fewer answers were generated at a time than requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// Time of some work by kernel, each launch by itself.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelTimes {
+    pub work: String,
+    pub kernels: Vec<KernelTime>,
 }
 
 /// Cost of requests that were sent together.
@@ -246,6 +253,36 @@ impl Bench<'_> {
         kv_bytes / KvType::Bf16.block_bytes(&self.shape.config) / blocks
     }
 
+    /// Every launch of prompts, one at a time, and of one step of answers, by kernel.
+    ///
+    /// # Errors
+    /// An error of the engine.
+    pub fn kernels(&self) -> Result<Vec<KernelTimes>> {
+        let gpu = self.gpu.timed();
+        let engine = self.engine_on(Device::Cuda(gpu.clone()), true)?;
+        let times = |prompts: &[String], answer| -> Result<Vec<KernelTime>> {
+            drop(gpu.timed());
+            throughput::together(&engine, prompts, answer)?;
+            Ok(gpu.take_times().map_err(failed)?)
+        };
+        let Sizes { before, answer, .. } = self.sizes;
+        let mut all = Vec::new();
+        for &n in &self.sizes.prompts {
+            // A first run, so that no kernel is loaded in the second.
+            let [_, kernels] = [n, n + 1].map(|seed| times(&[throughput::prompt(&engine, n, seed)], 1));
+            all.push(KernelTimes { work: format!("prompt of {n}"), kernels: kernels? });
+        }
+        for &rows in &self.sizes.answers {
+            let prompts: Vec<String> =
+                (0..rows).map(|row| throughput::prompt(&engine, before, 7 + row * 977)).collect();
+            // The prompts are in the prefix cache from the second run on.
+            let [_, _, first, every] = [1, 1, 1, 1 + answer].map(|n| times(&prompts, n));
+            let kernels = of_one_step(&first?, &every?, answer);
+            all.push(KernelTimes { work: format!("a step of {rows} answers"), kernels });
+        }
+        Ok(all)
+    }
+
     /// Questions about documents, like those of FSP: with the prefix tree, with it but without reading shared
     /// keys together, and without the tree.
     ///
@@ -301,8 +338,12 @@ impl Bench<'_> {
     }
 
     fn engine(&self, prefix_cache: bool, cascade: bool) -> Result<Engine> {
+        self.engine_on(self.device(cascade), prefix_cache)
+    }
+
+    fn engine_on(&self, device: Device, prefix_cache: bool) -> Result<Engine> {
         let options = Options {
-            device: self.device(cascade),
+            device,
             more_devices: Vec::new(),
             prefix_cache,
             // Drafts cannot be right: text from seeded weights has no pattern.
@@ -324,6 +365,20 @@ impl Bench<'_> {
     fn n_gpus(&self) -> f64 {
         self.options.device.gpus().len().max(1) as f64
     }
+}
+
+/// The launches of one step: those of so many steps that only the second of two runs had.
+fn of_one_step(first: &[KernelTime], every: &[KernelTime], steps: usize) -> Vec<KernelTime> {
+    let of_step = |time: &KernelTime| {
+        let before = first.iter().find(|before| before.kernel == time.kernel);
+        let (launches, seconds) = before.map_or((0, 0.0), |before| (before.launches, before.seconds));
+        KernelTime {
+            kernel: time.kernel,
+            launches: time.launches.saturating_sub(launches) / steps.max(1),
+            seconds: (time.seconds - seconds).max(0.0) / steps.max(1) as f64,
+        }
+    };
+    every.iter().map(of_step).filter(|time| time.launches > 0).collect()
 }
 
 fn failed(error: crate::cuda::Error) -> engine::Error {

@@ -103,7 +103,7 @@ fn encoded(text: usize, vocab: usize) -> Vec<u32> {
 }
 
 /// Requests all answers at once, as free text at temperature 1, so that no answer repeats another or itself.
-fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f64, Vec<Reply>)> {
+pub(crate) fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f64, Vec<Reply>)> {
     let start = Instant::now();
     let ask = |row: usize, prompt: &String| {
         let sampling = Sampling { max_tokens, temperature: 1.0, seed: row as u64, ..Sampling::default() };
@@ -115,7 +115,7 @@ fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f
 }
 
 /// Numbers as text, at most `n` tokens; prompts with different seeds share no beginning.
-fn prompt(engine: &Engine, n: usize, seed: usize) -> String {
+pub(crate) fn prompt(engine: &Engine, n: usize, seed: usize) -> String {
     let words = |count: usize| {
         let number = |i: usize| ((i + 1) * 7919 * (seed + 1) % 99_991).to_string();
         (0..count).map(number).collect::<Vec<_>>().join(" ")

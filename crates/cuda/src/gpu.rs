@@ -13,7 +13,7 @@ use super::{
     Error,
     driver::failed,
     image::{self, Target},
-    launch::Kernels,
+    launch::{KernelTime, Kernels},
     products,
 };
 use tribunal_model::backend::Recheck;
@@ -251,6 +251,22 @@ impl Gpu {
         let usual = products::Kernels::for_gpu(self.inner.capability, self.inner.multiprocessors);
         let runs = self.has_tma() || kernels <= products::Kernels::MmaSync;
         Self { products_by: if runs { kernels } else { usual }, ..self.clone() }
+    }
+
+    /// This GPU, each of whose launches is timed from now on until [`Self::take_times`]: none is replayed by a
+    /// graph or starts before the one before it has ended. For measurements.
+    #[must_use]
+    pub fn timed(&self) -> Self {
+        self.kernels().start_timing();
+        self.without_graphs().without_dependent_launch()
+    }
+
+    /// Launches since [`Self::timed`] by kernel, in the order of their first ones.
+    ///
+    /// # Errors
+    /// The driver fails.
+    pub fn take_times(&self) -> Result<Vec<KernelTime>, Error> {
+        self.kernels().take_times()
     }
 
     /// Steps so far that were launched as a whole, from a recording.

@@ -5,8 +5,8 @@
 
 use std::{collections::HashMap, ffi::CString, sync::Arc};
 
-use cudarc::driver::{CudaContext, DriverError, result, sys};
-use parking_lot::RwLock;
+use cudarc::driver::{CudaContext, CudaEvent, DriverError, result, sys};
+use parking_lot::{Mutex, RwLock};
 
 use super::{
     Error,
@@ -95,6 +95,25 @@ pub(super) struct Kernels {
     modules: Vec<(&'static str, Module)>,
     parameter_info: Option<ParameterInfo>,
     known: RwLock<HashMap<&'static str, Arc<Kernel>>>,
+    context: Arc<CudaContext>,
+    /// The launches since timing began; `None`: launches are not timed.
+    timed: Mutex<Option<Vec<Timed>>>,
+}
+
+/// A launch between two events.
+struct Timed {
+    kernel: &'static str,
+    begin: CudaEvent,
+    end: CudaEvent,
+}
+
+/// The launches of one kernel.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct KernelTime {
+    pub kernel: &'static str,
+    pub launches: usize,
+    /// Of all launches together, with the gaps before each.
+    pub seconds: f64,
 }
 
 struct Module(sys::CUmodule);
@@ -138,7 +157,44 @@ impl Kernels {
         };
         let modules = IMAGES.iter().map(load).collect::<Result<_, Error>>()?;
         let shared_bytes = shared_bytes as i32;
-        Ok(Self { shared_bytes, modules, parameter_info: parameter_info(driver), known: RwLock::default() })
+        Ok(Self {
+            shared_bytes,
+            modules,
+            parameter_info: parameter_info(driver),
+            known: RwLock::default(),
+            context: context.clone(),
+            timed: Mutex::new(None),
+        })
+    }
+
+    /// Begins to time launches. Those that a graph replays are not among them.
+    pub(super) fn start_timing(&self) {
+        *self.timed.lock() = Some(Vec::new());
+    }
+
+    /// Ends timing: the launches by kernel, in the order of their first ones.
+    ///
+    /// # Errors
+    /// The driver fails.
+    pub(super) fn take_times(&self) -> Result<Vec<KernelTime>, Error> {
+        let mut times: Vec<KernelTime> = Vec::new();
+        for Timed { kernel, begin, end } in self.timed.lock().take().unwrap_or_default() {
+            let seconds = f64::from(begin.elapsed_ms(&end).map_err(failed("measure time"))?) / 1e3;
+            match times.iter_mut().find(|time| time.kernel == kernel) {
+                Some(time) => (time.launches, time.seconds) = (time.launches + 1, time.seconds + seconds),
+                None => times.push(KernelTime { kernel, launches: 1, seconds }),
+            }
+        }
+        Ok(times)
+    }
+
+    /// An event behind what was launched on the stream.
+    fn event(&self, stream: sys::CUstream) -> Result<CudaEvent, Error> {
+        let event = self.context.new_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT));
+        let event = event.map_err(failed("an event"))?;
+        // SAFETY: the event and the stream are alive, and of this context.
+        unsafe { result::event::record(event.cu_event(), stream) }.map_err(failed("measure time"))?;
+        Ok(event)
     }
 
     /// Launches `kernel` of the file `module`.
@@ -206,13 +262,19 @@ impl Kernels {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
+        let is_timed = self.timed.lock().is_some();
+        let begin = is_timed.then(|| self.event(stream)).transpose()?;
         let none = std::ptr::null_mut();
         // SAFETY: `pointers` has one pointer to each parameter, whose number and sizes were compared with the
         // kernel's, or were when this binary's kernels were tested with a newer driver; `config`, `bits` and
         // `maps` outlive the call. The memory at their addresses meets this function's safety section.
         unsafe { sys::cuLaunchKernelEx(&raw const config, known.function, pointers.as_mut_ptr(), none) }
             .result()
-            .map_err(failed(kernel))
+            .map_err(failed(kernel))?;
+        if let (Some(begin), Some(timed)) = (begin, &mut *self.timed.lock()) {
+            timed.push(Timed { kernel, begin, end: self.event(stream)? });
+        }
+        Ok(())
     }
 
     fn kernel(&self, module: &'static str, kernel: &'static str) -> Result<Arc<Kernel>, Error> {

@@ -40,6 +40,8 @@ mod agreement;
 mod driver;
 mod image;
 mod launch;
+pub use launch::KernelTime;
+
 mod memory;
 mod probe;
 pub use probe::weight_bytes;

@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use crate::{
     console::table::Table,
+    cuda::KernelTime,
     engine::{Device, DeviceError},
     eval::{Resources, models},
-    gpu::{Bench, Peak, Product, Sizes, Utilisation, WorkloadResult},
+    gpu::{Bench, KernelTimes, Peak, Product, Sizes, Utilisation, WorkloadResult},
     shapes::{self, Shape},
 };
 
@@ -29,7 +30,7 @@ pub struct Args {
         )
     )]
     shape: Shape,
-    /// Measurements; default: all but `tune`, and `products` on one GPU alone
+    /// Measurements; default: all but `kernels` and `tune`, and `products` on one GPU alone
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     parts: Vec<Part>,
     /// Rows of single products, and answers written at a time; default: what suits the shape
@@ -58,6 +59,8 @@ enum Part {
     Documents,
     /// Prompts of mixed lengths that share nothing
     Chats,
+    /// Every launch of a step by kernel, on one GPU
+    Kernels,
     /// Alone: the fastest kernel of each product, as the program's table of them has it
     Tune,
 }
@@ -79,6 +82,8 @@ struct Report<'a> {
     documents: Option<Vec<WorkloadResult>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chats: Option<WorkloadResult>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernels: Option<Vec<KernelTimes>>,
 }
 
 fn known_shape(name: &str) -> Result<Shape, String> {
@@ -127,6 +132,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,
         chats: wants(Part::Chats).then(|| bench.chats()).transpose()?,
+        kernels: wants(Part::Kernels).then(|| bench.kernels()).transpose()?,
     };
     if args.json {
         return super::print(&report, out);
@@ -152,9 +158,9 @@ fn parts(args: &Args, n_gpus: usize) -> Result<Vec<Part>> {
             args.shape.name
         );
     }
-    if n_gpus > 1 && parts.iter().any(|part| matches!(part, Part::Products | Part::Tune)) {
+    if n_gpus > 1 && parts.iter().any(|part| matches!(part, Part::Products | Part::Kernels | Part::Tune)) {
         bail!(
-            "products are measured on one GPU, not on {n_gpus} together\nhint: leave `--tensor-parallel` out"
+            "products and kernels are measured on one GPU, not on {n_gpus} together\nhint: leave `--tensor-parallel` out"
         );
     }
     let has_others = parts.len() > 1 || args.json || !args.rows.is_empty() || args.documents.is_some();
@@ -203,6 +209,9 @@ impl Report<'_> {
         if !workloads.is_empty() {
             writeln!(out, "{}", workloads_table(&workloads))?;
         }
+        for times in self.kernels.iter().flatten() {
+            writeln!(out, "{}:\n{}", times.work, kernels_table(times))?;
+        }
         Ok(())
     }
 }
@@ -228,6 +237,18 @@ fn utilisation_table(head: [&str; 3], rows: &[Utilisation], key: impl Fn(&Utilis
         [key(row).to_string(), speed, format!("{:.2}", row.of_limit)]
     };
     Table::from_rows(head, rows.iter().map(cells))
+}
+
+fn kernels_table(times: &KernelTimes) -> Table {
+    let all: f64 = times.kernels.iter().map(|time| time.seconds).sum();
+    let row = |time: &KernelTime| {
+        let each = time.seconds / time.launches.max(1) as f64;
+        let seconds = [each * 1e6, time.seconds * 1e3].map(|time| format!("{time:.1}"));
+        let [each, together] = seconds;
+        let share = format!("{:.3}", time.seconds / all.max(f64::MIN_POSITIVE));
+        [time.kernel.to_owned(), time.launches.to_string(), each, together, share]
+    };
+    Table::from_rows(["kernel", "launches", "us each", "ms", "share"], times.kernels.iter().map(row))
 }
 
 fn workloads_table(workloads: &[&WorkloadResult]) -> Table {
@@ -268,7 +289,10 @@ mod tests {
         assert_eq!(measured(&[], 1).unwrap().len(), 5);
         assert!(!measured(&[], 2).unwrap().contains(&Part::Products));
         let error = measured(&["--parts", "products,prefill"], 2).unwrap_err();
-        assert!(error.starts_with("products are measured on one GPU, not on 2 together"), "{error}");
+        assert!(
+            error.starts_with("products and kernels are measured on one GPU, not on 2 together"),
+            "{error}"
+        );
     }
 
     #[test]
