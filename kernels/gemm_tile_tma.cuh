@@ -34,7 +34,7 @@ struct TileTma {
   static constexpr int J = TOKENS / 8, kRowBytes = 2 * kDepth;
   static constexpr int kTokenBytes = TOKENS * kRowBytes, kStageBytes = kTokenBytes + kOutputs * kRowBytes;
   using WorkTiles = gemm::WorkTiles<TOKENS, kOutputs>;
-  using Ring = gemm::Ring<STAGES, kStageBytes>;
+  using Ring = StageRing<STAGES, kStageBytes>;
   static constexpr int kSharedBytes = Ring::kBytes;
   static_assert(kTokenBytes % Ring::kAlign == 0, "eight rows of an operand are aligned together");
   static constexpr bool kTotals = TOKENS <= 128;  // a thread has registers for the total of its sums, beside those of a slice

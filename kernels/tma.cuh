@@ -7,7 +7,7 @@
 // Here in PTX; under emulation kernels/emulated/tma.h has the same functions. On another generation's card they stop the
 // kernel.
 //
-// Proved by kernels/tests/gemm_tma.cpp.
+// Proved by kernels/tests/gemm_tma.cpp, kernels/tests/attend.cpp, kernels/tests/experts.cpp.
 #pragma once
 
 #include <cuda.h>
@@ -96,3 +96,33 @@ __device__ __forceinline__ void registers_more() {
 }
 
 #endif
+
+// STAGES slots of BYTES, aligned for TMA, each with a barrier that completes when the slot's stage has arrived (`full`)
+// and one that completes when its readers have released it (`empty`). Producer and consumers each have a copy of this.
+template <int STAGES, int BYTES>
+struct StageRing {
+  static constexpr int kStages = STAGES, kAlign = 1024, kBytes = STAGES * BYTES + kAlign + 2 * STAGES * 8;  // of shared memory
+  static_assert(BYTES % kAlign == 0, "eight rows of an operand are aligned together");
+
+  unsigned char* stages;
+  uint64_t *full, *empty;
+  int slot = 0;
+  unsigned parity = 0;
+  __device__ __forceinline__ explicit StageRing(unsigned char* shared) {
+    stages = shared + (kAlign - reinterpret_cast<uintptr_t>(shared) % kAlign) % kAlign;
+    full = reinterpret_cast<uint64_t*>(stages + STAGES * BYTES);
+    empty = full + STAGES;
+  }
+  // By one thread; mbarrier_publish and a barrier of the block must follow.
+  __device__ __forceinline__ void init(int writers, int readers) const {
+    for (int s = 0; s < STAGES; s++) {
+      mbarrier_init(&full[s], writers);
+      mbarrier_init(&empty[s], readers);
+    }
+  }
+  __device__ __forceinline__ unsigned char* stage() const { return stages + slot * BYTES; }
+  __device__ __forceinline__ void next() {
+    slot = slot + 1 == STAGES ? 0 : slot + 1;
+    parity ^= slot == 0;
+  }
+};

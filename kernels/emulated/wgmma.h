@@ -17,6 +17,8 @@ struct ProductRequest {
   float* d;
   unsigned eights;  // of columns
   const unsigned char *a, *b;
+  const uint32_t* fragment = nullptr;  // the lane's part of the rows, where these are in registers
+  int columns = 0;                     // bytes from 64 columns of a transposed b to the next; 0: b is not transposed
 };
 
 // The products of a warp that are on their way, and their sums.
@@ -61,7 +63,8 @@ class Products {
       });
     }
     if (sums->in_flight++ == 0) sums->for_each([](float& own, float&) { own = poison(); });
-    pending_.push_back({sums, of(0).a, of(0).b, self().thread.x / 32 % 4 * 16, group_});
+    pending_.push_back({sums, of(0), {}, self().thread.x / 32 % 4 * 16, group_});
+    for (unsigned lane = 0; lane < 32; lane++) pending_.back().fragments[lane] = of(lane).fragment;
   }
 
   // Until at most `left` committed groups are on their way.
@@ -75,7 +78,8 @@ class Products {
  private:
   struct Product {
     Sums* sums;
-    const unsigned char *a, *b;
+    ProductRequest request;
+    const uint32_t* fragments[32];
     unsigned row, group;
   };
 
@@ -91,27 +95,39 @@ class Products {
   }
   [[noreturn]] static void fail(const char* why) { self().block->fail(self().site.text() + ": " + why); }
 
-  // A row's 16 values. To ThreadSanitizer the lane that executes this has read them.
-  HOST_UNSEEN static void read_row(const unsigned char* operand, unsigned row, uint16_t* to) {
-    for (unsigned chunk = 0; chunk < 2; chunk++) {
-      uintptr_t at = reinterpret_cast<uintptr_t>(operand) + row * 128 + chunk * 16;
-      at ^= (at >> 7 & 7) << 4;
+  // Eight values of a row. To ThreadSanitizer the lane that executes this has read them.
+  HOST_UNSEEN static void read_chunk(const unsigned char* operand, unsigned row, unsigned chunk, uint16_t* to) {
+    uintptr_t at = reinterpret_cast<uintptr_t>(operand) + row * 128 + chunk * 16;
+    at ^= (at >> 7 & 7) << 4;
 #ifdef HOST_TSAN
-      const Seen seen;
-      __tsan_read_range(reinterpret_cast<void*>(at), 16);
+    const Seen seen;
+    __tsan_read_range(reinterpret_cast<void*>(at), 16);
 #endif
-      std::memcpy(to + chunk * 8, reinterpret_cast<const void*>(at), 16);
+    std::memcpy(to, reinterpret_cast<const void*>(at), 16);
+  }
+  // A row's 16 values.
+  HOST_UNSEEN static void read_row(const unsigned char* operand, unsigned row, uint16_t* to) {
+    for (unsigned chunk = 0; chunk < 2; chunk++) read_chunk(operand, row, chunk, to + chunk * 8);
+  }
+  HOST_UNSEEN static void read_rows(const Product& p, Tile& t) {
+    for (unsigned row = 0; row < 16 && p.request.a; row++) read_row(p.request.a, p.row + row, t.a[row]);
+    for (unsigned lane = 0; lane < 32 && !p.request.a; lane++)
+      for (unsigned i = 0; i < 4; i++) std::memcpy(&t.a[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8], p.fragments[lane] + i, 4);
+  }
+  // Columns 8 j on.
+  HOST_UNSEEN static void read_columns(const Product& p, unsigned j, Tile& t) {
+    for (unsigned k = 0; k < 16 && p.request.columns; k++) read_chunk(p.request.b + j / 8 * p.request.columns, k, j % 8, t.b[k]);
+    for (unsigned column = 0; column < 8 && !p.request.columns; column++) {
+      uint16_t values[16];
+      read_row(p.request.b, 8 * j + column, values);
+      for (unsigned k = 0; k < 16; k++) t.b[k][column] = values[k];
     }
   }
   HOST_UNSEEN static void finish(const Product& p) {
     Tile t;
-    for (unsigned row = 0; row < 16; row++) read_row(p.a, p.row + row, t.a[row]);
+    read_rows(p, t);
     for (unsigned j = 0; j < p.sums->eights; j++) {
-      for (unsigned column = 0; column < 8; column++) {
-        uint16_t values[16];
-        read_row(p.b, 8 * j + column, values);
-        for (unsigned k = 0; k < 16; k++) t.b[k][column] = values[k];
-      }
+      read_columns(p, j, t);
       float* const sums = &p.sums->values[j * 128];
       std::memcpy(t.d, sums, sizeof t.d);
       multiply(t);
@@ -135,26 +151,27 @@ inline Products& products() {
   return *w.products;
 }
 
-// Rows of an operand from `row` on, of which each lane looks at some: in shared memory, and seen by wgmma.
-HOST_UNSEEN inline void require_operand(Fiber& f, const unsigned char* operand, unsigned row, unsigned rows, Site site) {
+// Rows of an operand from `row` on, `chunks` of each, of which each lane looks at some: in shared memory, and seen by
+// wgmma.
+HOST_UNSEEN inline void require_operand(Fiber& f, const unsigned char* operand, unsigned row, unsigned rows, unsigned chunks, Site site) {
   const unsigned char* const begin = operand - reinterpret_cast<uintptr_t>(operand) % 128;
   if (reinterpret_cast<uintptr_t>(begin) % 1024) f.block->fail(site.text() + ": an operand not aligned to 1024 bytes");
   require_shared(f, begin + row * 128, rows * 128, site);
-  for (unsigned i = f.lane; i < 2 * rows; i += 32) {
-    const uintptr_t at = reinterpret_cast<uintptr_t>(operand) + (row + i / 2) * 128 + i % 2 * 16;
+  for (unsigned i = f.lane; i < chunks * rows; i += 32) {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(operand) + (row + i / chunks) * 128 + i % chunks * 16;
     const auto* const chunk = reinterpret_cast<const unsigned char*>(at ^ (at >> 7 & 7) << 4);
     if (!f.block->async_view.sees(chunk))
-      f.block->fail(site.text() + ": row " + std::to_string(row + i / 2) +
+      f.block->fail(site.text() + ": row " + std::to_string(row + i / chunks) +
                     " of an operand was not published (wgmma_publish) by the thread that wrote it");
   }
 }
 
-template <int J>
-inline void start_product(float (&d)[J][4], const unsigned char* a, const unsigned char* b, Site site) {
+inline void start_product(ProductRequest request, Site site) {
   Fiber& f = self();
-  require_operand(f, a, f.thread.x / 32 % 4 * 16, 16, site);
-  require_operand(f, b, 0, 8 * J, site);
-  ProductRequest request{d[0], J, a, b};
+  if (request.a) require_operand(f, request.a, f.thread.x / 32 % 4 * 16, 16, 2, site);
+  if (!request.columns) require_operand(f, request.b, 0, 8 * request.eights, 2, site);
+  for (unsigned j = 0; j < request.eights && request.columns; j += 8)
+    require_operand(f, request.b + j / 8 * request.columns, 0, 16, 8, site);
   const Together start = [](void* const* requests, unsigned) {
     products().start(requests);
     self().warp->products_in_flight = true;
@@ -179,14 +196,13 @@ void wait_for_products(Site site) {
 
 }  // namespace host
 
-inline void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b, HOST_SITE) {
-  host::start_product(d, a, b, {"wgmma_start", file, line});
+template <int J>
+inline void wgmma_start(float (&d)[J][4], const unsigned char* a, const unsigned char* b, HOST_SITE) {
+  host::start_product({d[0], J, a, b}, {"wgmma_start", file, line});
 }
-inline void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b, HOST_SITE) {
-  host::start_product(d, a, b, {"wgmma_start", file, line});
-}
-inline void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b, HOST_SITE) {
-  host::start_product(d, a, b, {"wgmma_start", file, line});
+template <int J>
+inline void wgmma_start_transposed(float (&d)[J][4], const uint32_t (&a)[4], const unsigned char* b, int columns, HOST_SITE) {
+  host::start_product({d[0], J, nullptr, b, a, columns}, {"wgmma_start_transposed", file, line});
 }
 inline void wgmma_fence(HOST_SITE) {
   host::Fiber& f = host::self();

@@ -1,5 +1,5 @@
-// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh for every size of
-// head and tile, splits merged as rows in one go, rows alone as together, shared prefixes as copies in other places of
+// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh and attend_tma.cuh for
+// every size of head and tile, splits merged as rows in one go, rows alone as together, shared prefixes as copies in other places of
 // the pool, chunks as whole prompts, any order of threads. Slots of the cache that no row sees hold NaN.
 #include "../attend_d128.cu"
 #include "../attend_d16.cu"
@@ -11,8 +11,10 @@
 #include "../attend_d96.cu"
 #include "../attend_merge.cu"
 #include "../attend_plain.cu"
+#include "../attend_tma.cu"
 
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "attention_case.h"
@@ -22,8 +24,8 @@ namespace {
 struct Kernel {
   std::string name;
   int threads, shared_bytes, most_rows;
-  decltype(&attend_rows_plain) rows;
-  decltype(&attend_split_kv_plain) splits;
+  std::function<std::remove_pointer_t<decltype(&attend_rows_plain)>> rows;
+  std::function<std::remove_pointer_t<decltype(&attend_split_kv_plain)>> splits;
 };
 
 std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>& work_tiles) {
@@ -67,15 +69,33 @@ const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_split_kv_pl
 #define TILE(D, T) \
   { "tile of " #T, attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_split_kv_d##D##_t##T }
 
-std::vector<Kernel> tiles(int dim) {
+// Kernels that take tensor maps of one layer's keys and values, [cached, dim], in place of their addresses.
+template <typename Rows, typename Splits>
+Kernel with_maps(int dim, int queries, int shared_bytes, size_t cached, Rows rows, Splits splits) {
+  const auto map = [=](const bf16* at) {
+    return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(at), 2, 2, {uint64_t(dim), cached}, {uint64_t(dim) * 2},
+                         {64, kBlock}});
+  };
+  return {"TMA tile of " + std::to_string(queries), 384, shared_bytes, queries,
+          [=](auto q, auto keys, auto values, auto... rest) { rows(map(keys), map(values), q, rest...); },
+          [=](auto q, auto keys, auto values, auto... rest) { splits(map(keys), map(values), q, rest...); }};
+}
+
+#define WIDE(D) \
+  with_maps(D, 128, attention::WidePlan<D>::kSharedBytes, cached, attend_rows_tma_d##D##_t128, attend_split_kv_tma_d##D##_t128)
+
+// `cached`: rows of the keys and of the values.
+std::vector<Kernel> tiles(int dim, size_t cached) {
   switch (dim) {
     case 16: return {TILE(16, 16), TILE(16, 32), TILE(16, 64)};
     case 32: return {TILE(32, 16), TILE(32, 32), TILE(32, 64)};
-    case 64: return {TILE(64, 16), TILE(64, 32), TILE(64, 64)};
+    case 64: return {TILE(64, 16), TILE(64, 32), TILE(64, 64), WIDE(64)};
     case 80: return {TILE(80, 16), TILE(80, 32), TILE(80, 64)};
     case 96: return {TILE(96, 16), TILE(96, 32), TILE(96, 64)};
-    case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64)};
-    case 256: return {TILE(256, 16), TILE(256, 32)};
+    case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64), WIDE(128)};
+    case 256:
+      return {TILE(256, 16), TILE(256, 32),
+              with_maps(256, 64, attention::Wide256::kSharedBytes, cached, attend_rows_tma_d256_t64, attend_split_kv_tma_d256_t64)};
     default: return {TILE(512, 16), TILE(512, 32)};
   }
 }
@@ -112,7 +132,7 @@ void test_tiles(Tally& tally, const Shape& s) {
   host::order() = 0;
   const Splits wanted = test_plain(tally, c);
   unsigned order = 0;
-  for (const Kernel& k : tiles(s.dim)) {
+  for (const Kernel& k : tiles(s.dim, c.keys.size() / s.dim)) {
     const int rows = k.most_rows / (s.heads / s.kv_heads);
     const auto name = [&](const char* how) {
       return name_of(s) + ", " + k.name + ", order " + std::to_string(order) + ": " + how;
@@ -141,16 +161,16 @@ void test_chunks(Tally& tally, int dim) {
   const Shape s = {4, 2, dim, 0, 0.2f};
   const int length = 70, width = s.heads * dim;
   const auto whole = make_case(s, {{9, length, 0, -1, 0}}, {3, true});
-  const Kernel k = tiles(dim)[1];
+  const auto kernel = [&](const Case& c) { return tiles(dim, c.keys.size() / dim).back(); };
   host::order() = 0;
   const auto wanted = by_rows(whole, kPlain, row_tiles(whole, 1));
-  tally.check(same_bits(wanted, by_rows(whole, k, row_tiles(whole, 16))), "a prompt in one chunk");
+  tally.check(same_bits(wanted, by_rows(whole, kernel(whole), row_tiles(whole, 16))), "a prompt in one chunk");
   for (const int first : {1, 15, 16, 33, 64, 69}) {
     // What came before the chunk is in the cache, what comes after it is not.
     const auto chunk = make_case(s, {{9, length, first, -1, 0}}, {4, true});
     const auto before = make_case(s, {{9, first, 0, -1, 0}}, {5, true});
-    auto out = by_rows(before, k, row_tiles(before, 16));
-    const auto rest = by_splits(chunk, k, split_tiles(chunk, 5)).out;
+    auto out = by_rows(before, kernel(before), row_tiles(before, 16));
+    const auto rest = by_splits(chunk, kernel(chunk), split_tiles(chunk, 5)).out;
     out.insert(out.end(), rest.begin(), rest.end());
     tally.check(same_bits(wanted, out), "a prompt of " + std::to_string(length) + " in chunks at " +
                                             std::to_string(first) + ", heads of " + std::to_string(dim));
@@ -162,7 +182,7 @@ void test_chunks(Tally& tally, int dim) {
 void test_both(Tally& tally) {
   const Shape s = {4, 2, 64, 0, 0.2f};
   Case c = make_case(s, mixed(), {1, true});
-  const Kernel k = tiles(s.dim)[1];
+  const Kernel k = tiles(s.dim, c.keys.size() / s.dim).back();
   host::order() = 0;
   const auto wanted = by_rows(c, kPlain, row_tiles(c, 1));
   std::vector<int> rows, splits;
@@ -202,14 +222,15 @@ void test_nan(Tally& tally) {
     }
     tally.check(right, "NaN in a " + std::string(is_query ? "query: " : "key: ") + name);
   };
-  std::vector<Kernel> kernels = tiles(s.dim);
-  kernels.push_back(kPlain);
-  for (const Kernel& k : kernels)
-    for (const bool is_query : {true, false}) {
-      const Case& with = is_query ? of_query : of_key;
+  for (const bool is_query : {true, false}) {
+    const Case& with = is_query ? of_query : of_key;
+    std::vector<Kernel> kernels = tiles(s.dim, with.keys.size() / s.dim);
+    kernels.push_back(kPlain);
+    for (const Kernel& k : kernels) {
       check(by_rows(with, k, row_tiles(with, 8)), is_query, k.name + ", rows");
       check(by_splits(with, k, split_tiles(with, 8)).out, is_query, k.name + ", splits");
     }
+  }
 }
 
 // The table that crates/cuda/src/tiles.rs is held to as well.
@@ -220,13 +241,13 @@ void test_shared_memory(Tally& tally) {
     if (line[0] == '#') continue;
     int dim = 0, queries = 0, bytes = 0, threads = 0;
     std::istringstream(line) >> dim >> queries >> bytes >> threads;
-    const auto all = tiles(dim);
+    const auto all = tiles(dim, 0);
     const auto tile = std::find_if(all.begin(), all.end(), [&](const Kernel& k) { return k.most_rows == queries; });
     tally.check(tile != all.end() && tile->shared_bytes == bytes && tile->threads == threads,
                 "attend_shared.txt: " + line);
     rows++;
   }
-  tally.check(rows == 22, "kernels/tests/attend_shared.txt is missing or short");
+  tally.check(rows == 25, "kernels/tests/attend_shared.txt is missing or short");
 }
 
 }  // namespace

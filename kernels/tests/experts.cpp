@@ -2,6 +2,7 @@
 // and what is not a number; pairs sorted and tiled; each grouped product against the product with the expert's weights
 // alone, bit for bit, however rows share tiles; the sum of a row's experts.
 #include "../gemm_bf16.cu"
+#include "../gemm_grouped_tma.cu"
 #include "../gemm_mxfp4.cu"
 #include "../gemm_q4_k.cu"
 #include "../gemm_q6_k.cu"
@@ -10,6 +11,7 @@
 #include "../route.cu"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "gemm.h"
@@ -215,8 +217,33 @@ void one_sort(Tally& tally, int rows, int top_k, int n, Load load) {
 }
 
 using Whole = void (*)(const bf16*, const void*, const float*, float*, int, int, int, int, int, int);
-using Grouped = void (*)(const bf16*, const int*, const void*, const int*, const float*, float*, int, int);
-using GatedProduct = void (*)(const bf16*, const int*, const void*, const int*, const float*, bf16*, int, int, int, float, float);
+// The last argument is the number of tiles, which those by TMA need.
+using Grouped = std::function<void(const bf16*, const int*, const void*, const int*, const float*, float*, int, int, int)>;
+using GatedProduct =
+    std::function<void(const bf16*, const int*, const void*, const int*, const float*, bf16*, int, int, int, float, float, int)>;
+
+constexpr int kExperts = 5;
+
+CUtensorMap experts_map(const void* w, int N, int K) {
+  const uint64_t row = uint64_t(K) * 2;
+  return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(w), 4, 2, {uint64_t(K), uint64_t(N), kExperts, 1},
+                       {row, row * N, row * N * kExperts}, {64, 128, 1, 1}});
+}
+Grouped without_tiles(void (*run)(const bf16*, const int*, const void*, const int*, const float*, float*, int, int)) {
+  return [run](auto x, auto rows, auto w, auto tiles, auto bias, auto y, int N, int K, int) { run(x, rows, w, tiles, bias, y, N, K); };
+}
+GatedProduct without_tiles(void (*run)(const bf16*, const int*, const void*, const int*, const float*, bf16*, int, int, int, float, float)) {
+  return [run](auto x, auto rows, auto w, auto tiles, auto bias, auto out, int N, int K, int gate, float limit, float alpha, int) {
+    run(x, rows, w, tiles, bias, out, N, K, gate, limit, alpha);
+  };
+}
+void by_tma(const bf16* x, const int* rows, const void* w, const int* tiles, const float* bias, float* y, int N, int K, int n_tiles) {
+  gemm_bf16_tma_256x128_grouped(experts_map(w, N, K), x, rows, tiles, bias, y, N, K, n_tiles);
+}
+void gated_by_tma(const bf16* x, const int* rows, const void* w, const int* tiles, const float* bias, bf16* out, int N, int K, int gate,
+                  float limit, float alpha, int n_tiles) {
+  gemm_bf16_tma_256x128_gated(experts_map(w, N, K), x, rows, tiles, bias, out, N, K, n_tiles, gate, limit, alpha);
+}
 
 struct Kernel {
   std::string name, format;
@@ -224,15 +251,18 @@ struct Kernel {
   Grouped grouped;
   GatedProduct gated;
   int tokens, outputs, threads, shared;
+  bool persistent = false;  // a grid of any size
 };
 
-#define PLAIN(format) {"gemm_" #format, #format, gemm_##format, gemm_##format##_grouped, gemm_##format##_gated, 8, 16, 32, 0}
+#define PLAIN(format) {"gemm_" #format, #format, gemm_##format, without_tiles(gemm_##format##_grouped), without_tiles(gemm_##format##_gated), 8, 16, 32, 0}
 #define TILE(format, Tile, size)                                                                        \
-  {"gemm_" #format "_" #size, #format, gemm_##format, gemm_##format##_##size##_grouped,                 \
-   gemm_##format##_##size##_gated, Tile::kTokens, Tile::kOutputs, Tile::kThreads, Tile::kSharedBytes}
+  {"gemm_" #format "_" #size, #format, gemm_##format, without_tiles(gemm_##format##_##size##_grouped),  \
+   without_tiles(gemm_##format##_##size##_gated), Tile::kTokens, Tile::kOutputs, Tile::kThreads, Tile::kSharedBytes}
 
 const std::vector<Kernel> kernels = {
     PLAIN(bf16), TILE(bf16, Bf16_16x64, 16x64), TILE(bf16, Bf16_64x64, 64x64), TILE(bf16, Bf16_128x128, 128x128),
+    {"gemm_bf16_tma_256x128", "bf16", gemm_bf16, by_tma, gated_by_tma, gemm::GroupedTma::kTokens, gemm::GroupedTma::kOutputs,
+     gemm::GroupedTma::kThreads, gemm::GroupedTma::kSharedBytes, true},
     PLAIN(q8_0), TILE(q8_0, Q8_0_8x64, 8x64), TILE(q8_0, Q8_0_32x64, 32x64), TILE(q8_0, Q8_0_64x128, 64x128),
     PLAIN(q4_k), TILE(q4_k, Q4_K_8x64, 8x64), TILE(q4_k, Q4_K_32x64, 32x64), TILE(q4_k, Q4_K_64x128, 64x128),
     PLAIN(mxfp4), TILE(mxfp4, Mxfp4_8x64, 8x64), TILE(mxfp4, Mxfp4_32x64, 32x64), TILE(mxfp4, Mxfp4_64x128, 64x128),
@@ -254,7 +284,7 @@ struct Stack {
 constexpr int kGates = 3;
 
 void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load load, const std::vector<unsigned>& orders) {
-  const int n = 5, top_k = 2;
+  const int n = kExperts, top_k = 2;
   Noise noise{uint32_t(rows * 131 + N * 7 + K)};
   const test::Tokens x = test::tokens(noise, rows, K);
   const Stack stack(k.format, noise, n, N, K);
@@ -285,7 +315,8 @@ void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load loa
           narrowed[with_bias][gate].push_back(test::to_bf16(AnyGate{gate, 7, 1.702f}(sums[0], sums[8])));
         }
   const std::string shape = k.name + " of " + std::to_string(rows) + " rows by [" + std::to_string(N) + ", " + std::to_string(K) + "]";
-  const dim3 grid(unsigned(s.tiles[0].size()) * ((N + k.outputs - 1) / k.outputs));
+  const int n_tiles = int(s.tiles[0].size()), work_tiles = n_tiles * ((N + k.outputs - 1) / k.outputs);
+  const dim3 grid(k.persistent ? std::min(work_tiles, 3) : work_tiles);
   const int* tiles = reinterpret_cast<const int*>(s.tiles[0].data());
   for (const unsigned order : orders) {
     host::order() = order;
@@ -294,7 +325,7 @@ void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load loa
     const auto launch = [&](const bf16* from, const int* gathered, bool with_bias = false) {
       const float* const bias = with_bias ? biases.data() : nullptr;
       std::fill(y.begin(), y.end(), NAN), y.back() = 7;
-      host::launch(grid, dim3(k.threads), k.shared, [&] { k.grouped(from, gathered, stack.memory.data(), tiles, bias, y.data(), N, K); });
+      host::launch(grid, dim3(k.threads), k.shared, [&] { k.grouped(from, gathered, stack.memory.data(), tiles, bias, y.data(), N, K, n_tiles); });
       return std::memcmp(y.data(), (with_bias ? biased : expected).data(), expected.size() * 4) == 0 && y.back() == 7;
     };
     tally.check(launch(x.data(), s.pairs.data()), when + ": not the bits of each expert alone");
@@ -306,7 +337,7 @@ void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load loa
       std::vector<bf16> out(narrowed[with_bias][gate].size(), nan_bf16());
       host::launch(grid, dim3(k.threads), k.shared, [&] {
         k.gated(x.data(), s.pairs.data(), stack.memory.data(), tiles, with_bias ? biases.data() : nullptr, out.data(), N, K, gate, 7,
-                1.702f);
+                1.702f, n_tiles);
       });
       tally.check(same_bits(out, narrowed[with_bias][gate]), when + ": gated otherwise, gate " + std::to_string(gate));
     }
@@ -352,7 +383,7 @@ int main() {
   if (kFewer > 1) {  // of each kind one
     one_router(tally, {8, 3, 1, 4, 2}, "sigmoid in groups");
     one_sort(tally, 40, 2, 5, Load::kEven);
-    for (const size_t i : {0, 1, 6, 10}) one_product(tally, kernels[i], 9, 80, 256, Load::kEven, {1});
+    for (const size_t i : {0, 1, 4, 7, 11}) one_product(tally, kernels[i], 9, 80, 256, Load::kEven, {1});
     merge(tally);
     return tally.end();
   }
@@ -380,7 +411,13 @@ int main() {
   for (const Kernel& k : kernels) {
     const bool k_quants = k.format == "q4_k" || k.format == "q6_k";
     one_product(tally, k, 1, 16, 256, Load::kEven, {0});
-    one_product(tally, k, 2 * k.tokens + 3, 96, k_quants ? 512 : 544, Load::kEven, {0, 77});
+    if (k.persistent) {
+      one_product(tally, k, 2 * k.tokens + 3, 96, 544, Load::kEven, {0});
+      // As many rows of an expert as each width holds.
+      for (const int rows : {120, 300, 380, 460}) one_product(tally, k, rows, 32, 80, Load::kEven, {unsigned(rows)});
+    } else {
+      one_product(tally, k, 2 * k.tokens + 3, 96, k_quants ? 512 : 544, Load::kEven, {0, 77});
+    }
     one_product(tally, k, k.tokens + 1, 176, 256, Load::kOne, {1});
     one_product(tally, k, 9, 48, 768, Load::kEach, {0});
     if (k.format == "bf16") one_product(tally, k, k.tokens / 2 + 1, 32, 48, Load::kEven, {0});

@@ -104,6 +104,8 @@ const std::map<std::string, Fault> faults = {
     {"wgmma_sums_in_flight", with_wgmma(kSumsInFlight)},
     {"wgmma_operand_in_flight", with_wgmma(kOperandInFlight)},
     {"wgmma_half_waits", with_wgmma(kHalfWaits)},
+    {"wgmma_transposed_no_publish", with_wgmma(kTransposedNoPublish)},
+    {"wgmma_rows_in_flight", with_wgmma(kRowsInFlight)},
     {"forgotten_wait", {1, 32, 0, [](const float* x, float* y) { forgotten_wait(x, y); }, true}},
     {"blocks_race", {4, 32, 0, [](const float*, float* y) { blocks_race(y); }}},
 };
@@ -121,7 +123,7 @@ void run_sound() {
     if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound TMA kernel is wrong");
     host::launch(dim3(1), dim3(32), 512, [&] { aligned_loads(sums.data(), kSoundAligned); });
     if (sums != std::vector<float>(32, 64.0f)) host::stop("sound aligned instructions are wrong");
-    for (const WgmmaFault sound : {kSoundCopies, kSoundStores}) {
+    for (const WgmmaFault sound : {kSoundCopies, kSoundStores, kSoundTransposed}) {
       std::vector<float> products(128);
       const Fault f = with_wgmma(sound);
       host::launch(dim3(1), dim3(128), f.shared_bytes, [&] { f.call(nullptr, products.data()); });

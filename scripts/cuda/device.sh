@@ -224,19 +224,24 @@ stage3() {
     -t "$examples/system-a.txt" --docs "$examples/docs.txt" -l en-de "${asked[@]}"
 }
 
-# bench SHAPE PARTS: one step for each part, so that a stage that is cut off loses one at the most.
+# bench SHAPE PARTS [KERNELS]: one step for each part, so that a stage that is cut off loses one at the most.
 bench() {
-  local shape=${1:-qwen2.5-0.5b} part more=()
+  local shape=${1:-qwen2.5-0.5b} part kernels=${3:-auto} more=()
   if [ -n "$tiny" ]; then more=(--kv-cache 4MiB --batch 4); fi
   for part in ${2//,/ }; do
-    step "$shape-$part" "$tribunal-bench" gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
+    step "$shape-$part${3:+-$3}" "$tribunal-bench" gpu --device cuda --shape "$shape" --parts "$part" --json \
+      --gpu-kernels "$kernels" "${more[@]}"
   done
 }
 
 stage4() {
   local shapes=${STAGE_SHAPES:-qwen2.5-7b llama-3.1-8b qwen2.5-32b qwen2.5-14b qwen2.5-0.5b} shape
   if [ -n "$tiny" ]; then shapes=tiny; fi
-  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats; done
+  for shape in $shapes; do
+    bench "$shape" kernels
+    bench "$shape" kernels,prefill,documents new # also by those that no card has run
+    bench "$shape" products,prefill,decode,documents,chats
+  done
   local quantised=qwen2.5-72b:q4_k # what most labs can run on one card
   if [ -n "$tiny" ]; then quantised=tiny:q8_0; fi
   bench $quantised products

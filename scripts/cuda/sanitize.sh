@@ -135,7 +135,7 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
     later "aligned_$fault: named" finds "" "aligned_$fault" 'other lanes of the warp are in ldmatrix_x4 at'
   done
   later "aligned_half_transposes: named" finds "" aligned_half_transposes 'other lanes of the warp are in mma_bf16 at'
-  for fault in no_publish publish_too_early publish_too_late stores_no_publish store_after_publish; do
+  for fault in no_publish publish_too_early publish_too_late stores_no_publish store_after_publish transposed_no_publish; do
     later "wgmma_$fault: named" finds "" "wgmma_$fault" 'of an operand was not published'
   done
   later "wgmma_no_first_fence: named" finds "" wgmma_no_first_fence 'a product before any wgmma_fence'
@@ -144,6 +144,7 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
     later "wgmma_$fault: named" finds "" "wgmma_$fault" 'has ended, and products are on their way'
   done
   later "wgmma_sums_in_flight: named" finds "" wgmma_sums_in_flight 'the sums of a product on its way were written'
+  later "wgmma_rows_in_flight: another sum" finds "" wgmma_rows_in_flight 24576.000000 # sound ones' is 16384
   later "wgmma_operand_in_flight: another sum" finds "" wgmma_operand_in_flight 16640.000000 # sound ones' is 16384
   for fault in first_reduces semaphore_not_zero; do later "split_k_$fault: NaN" finds "" "split_k_$fault" nan; done
   later "split_k_own_first: another sum" finds "" split_k_own_first 128.000000 # sound ones' is 96

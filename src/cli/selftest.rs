@@ -147,8 +147,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Results of checks, by GPU, driver, build and model.
 type Known = BTreeMap<String, KernelSet>;
 
-/// From the fastest kernels to those with the longest record and the reference ones.
-const SETS: [KernelSet; 3] = [KernelSet::Auto, KernelSet::Proven, KernelSet::Plain];
+/// From the kernels that are taken on request only to those with the longest record and the reference ones.
+const SETS: [KernelSet; 4] = [KernelSet::New, KernelSet::Auto, KernelSet::Proven, KernelSet::Plain];
 
 /// Loads models onto GPUs that are checked first; as [`loading::load`] otherwise.
 ///
@@ -161,7 +161,12 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> eva
 }
 
 /// The GPUs that a run takes for each of its models, found before these take their memory.
-pub struct UsedGpus(Vec<(String, Named)>);
+pub struct UsedGpus {
+    /// Each model's name, and a GPU that it takes.
+    gpus: Vec<(String, Named)>,
+    /// The kernels that were requested.
+    requested: KernelSet,
+}
 
 impl UsedGpus {
     /// Finds them. It loads nothing.
@@ -170,7 +175,8 @@ impl UsedGpus {
             let gpus = gpu_check::gpus(Some(name), resources);
             gpus.into_iter().map(|gpu| (name.to_owned(), gpu)).collect::<Vec<_>>()
         };
-        Self(gpu_check::models(model).into_iter().flat_map(of_model).collect())
+        let gpus = gpu_check::models(model).into_iter().flat_map(of_model).collect();
+        Self { gpus, requested: resources.gpu_kernels }
     }
 
     /// Checks them, each once for its driver, this build and each model. Where a check finds a difference,
@@ -179,10 +185,11 @@ impl UsedGpus {
     /// # Errors
     /// A GPU that computes wrong results by all kernels.
     pub fn settle(&self, resources: &mut Resources) -> eval::Result<()> {
-        let Some(limit) = limit().filter(|_| resources.gpu_kernels == KernelSet::Auto) else { return Ok(()) };
-        let mut slowest = 0;
-        for (name, gpu) in &self.0 {
-            slowest = slowest.max(Checks::new(gpu, name).right(limit)?);
+        let mut slowest = place(self.requested);
+        let is_checked = slowest <= place(KernelSet::Auto);
+        let Some(limit) = limit().filter(|_| is_checked) else { return Ok(()) };
+        for (name, gpu) in &self.gpus {
+            slowest = slowest.max(Checks::new(gpu, name, self.requested).right(limit)?);
         }
         resources.gpu_kernels = SETS[slowest];
         Ok(())
@@ -190,11 +197,15 @@ impl UsedGpus {
 
     /// Remembers that these kernels of a run were wrong, so that the next one takes slower ones.
     pub fn remember_wrong(&self, kernels: KernelSet) {
-        let wrong = SETS.iter().position(|set| *set == kernels).unwrap_or(0);
-        for (name, gpu) in &self.0 {
-            Checks::new(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
+        for (name, gpu) in &self.gpus {
+            Checks::new(gpu, name, self.requested).remember(SETS[(place(kernels) + 1).min(SETS.len() - 1)]);
         }
     }
+}
+
+/// The place of kernels in [`SETS`].
+fn place(kernels: KernelSet) -> usize {
+    SETS.iter().position(|set| *set == kernels).expect("all are there")
 }
 
 /// Time limit of the check: `TRIBUNAL_GPU_CHECK` in seconds; `None` where it is `off`.
@@ -210,6 +221,7 @@ fn limit() -> Option<Duration> {
 struct Checks<'a> {
     gpu: &'a Named,
     model: &'a str,
+    requested: KernelSet,
     /// `gpu-checks.json`; `None` where nothing can be kept.
     path: Option<PathBuf>,
     /// Key of a kept result.
@@ -217,26 +229,27 @@ struct Checks<'a> {
 }
 
 impl<'a> Checks<'a> {
-    fn new(gpu: &'a Named, model: &'a str) -> Self {
+    fn new(gpu: &'a Named, model: &'a str, requested: KernelSet) -> Self {
         let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
         let driver = driver.lines().next().unwrap_or("unknown driver");
         let path = hub::home::home().ok().map(|home| home.join("gpu-checks.json"));
-        Self { gpu, model, path, key: format!("{}; {driver}; {}; {model}", gpu.name, program()) }
+        let of_new = if requested == KernelSet::New { "; new" } else { "" };
+        let key = format!("{}; {driver}; {}; {model}{of_new}", gpu.name, program());
+        Self { gpu, model, requested, path, key }
     }
 
     /// The fastest kernels that are right, by their place in [`SETS`].
     fn right(&self, limit: Duration) -> eval::Result<usize> {
         let known = self.path.as_ref().map(read).unwrap_or_default();
-        if let Some(known_set) =
-            known.get(&self.key).and_then(|known_set| SETS.iter().position(|set| set == known_set))
-        {
-            return Ok(known_set);
+        if let Some(&set) = known.get(&self.key) {
+            return Ok(place(set));
         }
+        let first = place(self.requested);
         let (mut last, mut has_difference) = (String::new(), false);
-        for (idx, set) in SETS.into_iter().enumerate() {
+        for (idx, set) in SETS.into_iter().enumerate().skip(first) {
             match outcome(self.gpu, self.model, set, limit) {
                 Outcome::Right => {
-                    if idx > 0 {
+                    if idx > first {
                         say!(
                             "warning: this run takes `--gpu-kernels {set}`, which are slower; `tribunal selftest --device cuda` shows more\n\
                              hint: please report the card, its driver and these lines"

@@ -8,6 +8,8 @@ mod attend;
 mod begin;
 mod cache;
 mod experts;
+pub(crate) use experts::GroupedInput;
+
 mod gate;
 mod heads;
 mod latent;

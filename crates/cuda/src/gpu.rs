@@ -22,9 +22,11 @@ use tribunal_model::backend::Recheck;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSet {
-    /// The fastest.
+    /// The fastest of those that have run on a card.
     #[default]
     Auto,
+    /// Also those that have run on an emulated card only: attention and experts by TMA and wgmma.
+    New,
     /// The kernels with the longest record on cards: products by `mma.sync`, and no programmatic dependent
     /// launch.
     Proven,
@@ -36,6 +38,7 @@ impl std::fmt::Display for KernelSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
+            Self::New => "new",
             Self::Proven => "proven",
             Self::Plain => "plain",
         })
@@ -59,6 +62,8 @@ pub struct Gpu {
     pub(super) products_by: products::Kernels,
     /// True if attention is computed by the plain kernels.
     plain_attention: bool,
+    /// True if kernels that no card has run may be taken.
+    new_kernels: bool,
 }
 
 struct Inner {
@@ -126,6 +131,7 @@ impl Gpu {
             apart: false,
             products_by,
             plain_attention: false,
+            new_kernels: false,
         })
     }
 
@@ -222,7 +228,10 @@ impl Gpu {
     pub fn with_kernels(&self, set: KernelSet) -> Self {
         match set {
             KernelSet::Auto => self.clone(),
-            KernelSet::Proven => self.with_products_by(products::Kernels::MmaSync).without_dependent_launch(),
+            KernelSet::New => Self { new_kernels: self.has_tma(), ..self.clone() },
+            KernelSet::Proven => Self { new_kernels: false, ..self.clone() }
+                .with_products_by(products::Kernels::MmaSync)
+                .without_dependent_launch(),
             KernelSet::Plain => self
                 .with_products_by(products::Kernels::Reference)
                 .with_plain_attention()
@@ -302,6 +311,10 @@ impl Gpu {
     /// Shared memory that attention may use: none for the plain kernels.
     pub(super) fn attention_bytes(&self) -> usize {
         if self.plain_attention { 0 } else { self.inner.shared_bytes }
+    }
+
+    pub(super) fn runs_new(&self) -> bool {
+        self.new_kernels
     }
 
     pub(super) fn kernels(&self) -> &Kernels {

@@ -47,6 +47,16 @@ impl TensorMap {
         Self::encode(at, [k, 8, 2, strips, n / dim], [2 * k, k * dim, 16 * k, 2 * k * dim], tile)
     }
 
+    /// Matrices `[n, k]` of experts, one after another, as `[1, experts, n, k]`: a tile has `tall` rows of one
+    /// expert.
+    ///
+    /// # Errors
+    /// Those of [`Self::rows`].
+    pub(super) fn experts(at: u64, n_experts: usize, [n, k]: [usize; 2], tall: usize) -> Result<Self, Error> {
+        let matrix = 2 * k * n;
+        Self::encode(at, [k, n, n_experts, 1], [2 * k, matrix, matrix * n_experts], [ROW, tall as u32, 1, 1])
+    }
+
     fn encode<const RANK: usize, const OUTER: usize>(
         at: u64,
         sizes: [usize; RANK],

@@ -19,6 +19,8 @@ pub struct Tile {
     /// Dynamic shared memory of a block, in bytes. Above 48 KiB, a function must be configured for it before
     /// its launch.
     pub shared_bytes: u32,
+    /// True if keys and values are tensor maps: `kernels/attend_tma.cuh`, for GPUs that have TMA.
+    pub by_tma: bool,
 }
 
 /// The largest head, DeepSeek's cached row.
@@ -33,6 +35,7 @@ pub const PLAIN: Tile = Tile {
     split_kv: "attend_split_kv_plain",
     threads: 32,
     shared_bytes: 0,
+    by_tma: false,
 };
 
 macro_rules! tiles {
@@ -45,8 +48,21 @@ macro_rules! tiles {
             split_kv: concat!("attend_split_kv_d", $dim, "_t", $queries),
             threads: threads($dim, $queries),
             shared_bytes: shared_bytes($dim, $queries),
+            by_tma: false,
         },)+)+]
     };
+}
+
+/// The tiles of `kernels/attend_tma.cu`.
+pub const TMA_TILES: &[Tile] = &[
+    tma_tile([64, 128], ["attend_rows_tma_d64_t128", "attend_split_kv_tma_d64_t128"], 148_640),
+    tma_tile([128, 128], ["attend_rows_tma_d128_t128", "attend_split_kv_tma_d128_t128"], 230_528),
+    tma_tile([256, 64], ["attend_rows_tma_d256_t64", "attend_split_kv_tma_d256_t64"], 232_032),
+];
+
+const fn tma_tile([dim, queries]: [usize; 2], kernels: [&'static str; 2], shared_bytes: u32) -> Tile {
+    let [rows, split_kv] = kernels;
+    Tile { dim, queries, module: "attend_tma", rows, split_kv, threads: 384, shared_bytes, by_tma: true }
 }
 
 /// Every tile of `kernels/attend.cuh`, the smaller ones of a head first.
@@ -77,17 +93,19 @@ const fn threads(dim: usize, queries: usize) -> u32 {
 }
 
 /// The tiles for heads of `dim` whose blocks have at most `shared_bytes` of shared memory and that hold a row
-/// of `group` queries, the smaller ones first; [`PLAIN`] alone without any.
-pub fn tiles(dim: usize, group: usize, shared_bytes: usize) -> Vec<&'static Tile> {
+/// of `group` queries, the smaller ones first; [`PLAIN`] alone without any. `by_tma`: those of [`TMA_TILES`]
+/// too.
+pub fn tiles(dim: usize, group: usize, shared_bytes: usize, by_tma: bool) -> Vec<&'static Tile> {
     let fits =
         |tile: &&Tile| tile.dim == dim && tile.queries >= group && tile.shared_bytes as usize <= shared_bytes;
-    let fitting: Vec<_> = TILES.iter().filter(fits).collect();
+    let of_tma = TMA_TILES.iter().filter(|_| by_tma);
+    let fitting: Vec<_> = TILES.iter().chain(of_tma).filter(fits).collect();
     if fitting.is_empty() { vec![&PLAIN] } else { fitting }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PLAIN, TILES, Tile, tiles};
+    use super::{PLAIN, TILES, TMA_TILES, Tile, tiles};
 
     #[test]
     fn shared_memory_is_that_of_the_kernels() {
@@ -100,22 +118,25 @@ mod tests {
             })
             .collect();
         let ours = |t: &Tile| [t.dim, t.queries, t.shared_bytes as usize, t.threads as usize];
-        let ours: Vec<[usize; 4]> = TILES.iter().map(ours).collect();
+        let mut ours: Vec<[usize; 4]> = TILES.iter().chain(TMA_TILES).map(ours).collect();
+        ours.sort_unstable();
         assert_eq!(rows, ours);
     }
 
     #[test]
     fn a_head_gets_the_tiles_that_fit() {
         let queries = |dim, group, shared| -> Vec<usize> {
-            tiles(dim, group, shared).iter().map(|tile| tile.queries).collect()
+            tiles(dim, group, shared, false).iter().map(|tile| tile.queries).collect()
         };
         assert_eq!(queries(128, 7, 227 << 10), [16, 32, 64]);
         assert_eq!(queries(128, 24, 227 << 10), [32, 64]);
         assert_eq!(queries(256, 4, 99 << 10), [16], "a card of compute capability 8.9");
         assert_eq!(queries(512, 8, 99 << 10), [16], "a card of compute capability 8.9");
         assert_eq!(queries(512, 8, 227 << 10), [16, 32]);
-        assert_eq!(tiles(64, 2, 227 << 10)[2].split_kv, "attend_split_kv_d64_t64");
-        assert_eq!(tiles(112, 1, 227 << 10), [&PLAIN]);
-        assert_eq!(tiles(128, 128, 227 << 10), [&PLAIN], "no tile holds a row of 128 queries");
+        assert_eq!(tiles(64, 2, 227 << 10, false)[2].split_kv, "attend_split_kv_d64_t64");
+        assert_eq!(tiles(64, 2, 227 << 10, true)[3].split_kv, "attend_split_kv_tma_d64_t128");
+        assert_eq!(tiles(80, 2, 227 << 10, true).len(), 3, "heads of 80 have no tile by TMA");
+        assert_eq!(tiles(112, 1, 227 << 10, true), [&PLAIN]);
+        assert_eq!(tiles(128, 128, 227 << 10, false), [&PLAIN], "no tile holds a row of 128 queries");
     }
 }

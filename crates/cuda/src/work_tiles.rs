@@ -49,6 +49,8 @@ pub struct Limits {
     pub splits: usize,
     /// True if rows of different sequences read the keys of a shared prefix together. False for measurements.
     pub cascade: bool,
+    /// True if tiles by TMA may be chosen.
+    pub tma: bool,
 }
 
 /// Bytes of one row's KV split: its sums, its peaks and its totals.
@@ -81,7 +83,7 @@ pub struct WorkTiles {
 /// Divides the attention of `queries` into work tiles; each row sees `window` keys, its own included, or all.
 pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> WorkTiles {
     let group = heads.n_heads / heads.n_kv_heads;
-    let tiles = tiles(heads.head_dim, group, limits.shared_bytes);
+    let tiles = tiles(heads.head_dim, group, limits.shared_bytes, limits.tma);
     let planner = Planner { queries, group, n_kv_heads: heads.n_kv_heads, window, tiles, limits };
     planner.plan()
 }

@@ -16,6 +16,9 @@ enum WgmmaFault {
   kSumsInFlight,        // sums are written meanwhile
   kOperandInFlight,     // an operand is written meanwhile
   kHalfWaits,           // half of each warp leaves before the wait
+  kSoundTransposed,     // rows in registers, the other operand transposed
+  kTransposedNoPublish, // copies that wgmma does not see
+  kRowsInFlight,        // registers are written meanwhile
 };
 
 // A value of a row of 64 under the swizzle.
@@ -34,19 +37,24 @@ extern "C" __global__ void ones_product(const bf16* ones, float* y, int fault) {
   cp_async_commit();
   if (fault == kPublishTooEarly) wgmma_publish();
   cp_async_wait<0>();
-  if (fault != kNoPublish && fault != kPublishTooEarly && fault != kPublishTooLate && fault != kStoresNoPublish) wgmma_publish();
+  if (fault != kNoPublish && fault != kTransposedNoPublish && fault != kPublishTooEarly && fault != kPublishTooLate && fault != kStoresNoPublish) wgmma_publish();
   if (fault == kStoreAfterPublish && threadIdx.x == 127) narrow(2.0f, a[0]);
   __syncthreads();
   if (fault == kPublishTooLate) wgmma_publish();
+  const bool transposed = fault >= kSoundTransposed;
   float sum[8][4] = {};
+  uint32_t rows[4];
   for (int turn = 0; turn < 2; turn++) {
+    for (uint32_t& pair : rows) pair = 0x3f803f80;  // ones
     if (fault != kNoFirstFence && (fault != kNoSecondFence || turn == 0)) wgmma_fence();
     for (int step = 0; step < 4; step++) {
       const unsigned char* const from = reinterpret_cast<const unsigned char*>(a) + 32 * step;
-      wgmma_start(sum, from, from + 8192);
+      if (transposed) wgmma_start_transposed(sum, rows, from + 8192 + 2016 * step, 0x2000);
+      else wgmma_start(sum, from, from + 8192);
     }
     if (fault != kNoCommit) wgmma_commit();
     if (fault == kSumsInFlight) sum[0][0] = 1.0f;
+    if (fault == kRowsInFlight) rows[0] = 0x40004000;  // twos
     if (fault == kOperandInFlight) reinterpret_cast<unsigned short*>(a)[threadIdx.x] = 0x4000;  // 2
     if (fault == kHalfWaits && threadIdx.x % 32 >= 16) return;
     if (fault != kNoProductWait) wgmma_wait();

@@ -7,8 +7,9 @@ use half::bf16;
 
 use super::super::{
     Error, Gpu,
+    backend::GroupedInput,
     driver::failed,
-    launch::{Argument, Shape, Start},
+    launch::{Argument, Start},
     memory::{MEASURED, Memory},
     products::{
         self, Kind,
@@ -65,13 +66,15 @@ impl Gpu {
         };
         let [mut sums, mut gated] = [Vec::new(), Vec::new()];
         let silu = [Argument::Int(0), Argument::Float(0.0), Argument::Float(0.0)];
-        for by in of_kind(kind).filter(|by| by.tile.kernels <= self.products_by) {
+        let runs = |by: &Grouped| by.tile.kernels <= self.products_by && (self.runs_new() || !by.by_tma());
+        for by in of_kind(kind).filter(runs) {
             let tiles = self.sent(&numbers(&tiles(of_experts, by.tile.tokens)))?;
             let n_tiles = of_experts.iter().map(|rows| rows.len().div_ceil(by.tile.tokens)).sum();
-            let bytes = operands.run((&by, by.sums), (&tiles, n_tiles), 4 * n, &[])?;
+            let n_experts = of_experts.len();
+            let bytes = operands.run((&by, by.sums, n_experts), (&tiles, n_tiles), 4 * n, &[])?;
             let of_4 = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
             sums.push((by.sums, of_4.collect()));
-            let bytes = operands.run((&by, by.gated), (&tiles, n_tiles), n, &silu)?;
+            let bytes = operands.run((&by, by.gated, n_experts), (&tiles, n_tiles), n, &silu)?;
             let of_2 = bytes.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
             gated.push((by.gated, of_2.collect()));
         }
@@ -90,30 +93,25 @@ impl Operands<'_> {
     /// The bytes that a kernel writes, `row_bytes` for each pair.
     fn run(
         &self,
-        (by, kernel): (&Grouped, &'static str),
+        (by, kernel, n_experts): (&Grouped, &'static str, usize),
         (tiles, n_tiles): (&Memory, usize),
         row_bytes: usize,
         more: &[Argument],
     ) -> Result<Vec<u8>, Error> {
-        let (bytes, [n, k]) = (self.n_pairs * row_bytes, self.shape);
+        let bytes = self.n_pairs * row_bytes;
         let out = Memory::new(self.gpu.context(), bytes, MEASURED)?;
-        let blocks = n_tiles * n.div_ceil(by.tile.outputs);
-        let shape = Shape {
-            grid: [blocks as u32, 1, 1],
-            block: [by.tile.threads, 1],
-            shared_bytes: by.tile.shared_bytes,
-        };
-        let inputs = [&self.x, &self.rows, &self.w, tiles].map(|memory| Argument::At(memory.at()));
-        let pointers = [&inputs[..], &[Argument::At(0), Argument::At(out.at())]].concat(); // no bias
-        let arguments = [&pointers[..], &[n, k].map(Argument::size), more].concat();
-        let (stream, names) = ((self.stream.cu_stream(), Start::After), (by.tile.module(), kernel));
+        let [x, rows, weights, tiles] = [&self.x, &self.rows, &self.w, tiles].map(Memory::at);
+        let input = GroupedInput { x, rows, weights, n_experts, tiles, n_tiles, bias: 0, out: out.at() };
+        let (shape, maps, arguments) = input.launch(by, self.shape, self.gpu)?;
+        let arguments = [&arguments[..], more].concat();
+        let (stream, names) = ((self.stream.cu_stream(), Start::After), (by.module, kernel));
         let mut fetched = vec![0_u8; bytes];
         // SAFETY: x has the rows of all pairs, w [experts, n, k] of the tile's kind, `tiles` four numbers for
         // each tile and `out` a row for each pair, all 256-byte aligned; they and `fetched` are freed only
         // after the stream is synchronised.
         unsafe {
             result::memset_d8_async(out.at(), 0xff, bytes, stream.0).map_err(failed("write memory"))?;
-            self.gpu.kernels().launch_over(stream, names, shape, &[], &arguments)?;
+            self.gpu.kernels().launch_over(stream, names, shape, &maps, &arguments)?;
             result::memcpy_dtoh_async(&mut fetched, out.at(), stream.0).map_err(failed("fetch results"))?;
         }
         self.stream.synchronize().map_err(failed("multiply"))?;

@@ -7,11 +7,12 @@ use super::{
         launch::{Argument, Shape},
         memory::Memory,
         plan::{self, Attention},
+        tensor_map::TensorMap,
         work_tiles::Limits,
     },
     Cuda, Queries, Values,
 };
-use tribunal_model::{backend::Rows, config};
+use tribunal_model::{BLOCK, backend::Rows, config};
 
 /// Some rows' queries of one layer, and the keys and values that they attend to.
 struct Attended<'a> {
@@ -126,7 +127,13 @@ impl Cuda {
             [launch.work_tiles, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
         let numbers = self.numbers()?;
         let steps = steps.map(|at| at.from(numbers));
-        let pointers = [&[attended.queries.values.at(), keys, values][..], &steps, outputs].concat();
+        let (mut maps, mut cached) = (Vec::new(), vec![keys, values]);
+        if launch.tile.by_tma {
+            let rows = self.n_blocks * n_kv_heads * BLOCK;
+            let map = |at| TensorMap::rows(at, rows, head_dim, BLOCK);
+            maps = cached.drain(..).map(map).collect::<Result<_, _>>()?;
+        }
+        let pointers = [&[attended.queries.values.at()][..], &cached, &steps, outputs].concat();
         let sizes =
             [launch.n_work_tiles, n_heads, n_kv_heads, head_dim, window.unwrap_or(0)].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
@@ -139,7 +146,7 @@ impl Cuda {
         // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's work
         // tiles are rows of the queries, and the outputs are slots for all of them. Cache and arena are
         // 256-byte aligned and freed only after the stream is synchronised.
-        unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
+        unsafe { self.launch_over((launch.tile.module, kernel), shape, &maps, &arguments) }
     }
 
     /// The limits of attention's resources.
@@ -149,6 +156,7 @@ impl Cuda {
             shared_bytes: self.gpu.attention_bytes(),
             splits: self.most_splits(),
             cascade: self.gpu.cascade,
+            tma: self.gpu.runs_new(),
         }
     }
 }

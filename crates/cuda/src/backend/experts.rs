@@ -4,15 +4,16 @@
 
 use super::{
     super::{
-        Error,
+        Error, Gpu,
         arena::Slot,
         experts::{Experts, Stack},
         launch::{Argument, Shape},
         memory::Memory,
         products::{
-            self, Kind, Way,
+            self, Kind, Tile, Way,
             grouped::{self, Grouped},
         },
+        tensor_map::TensorMap,
     },
     Cuda, Values,
     norm::Add,
@@ -33,6 +34,43 @@ pub(crate) struct Merged {
     pub to: u64,
     /// True if the sum is added to the values at `to`.
     pub adds: bool,
+}
+
+/// Addresses of a grouped product's operands, as in `kernels/gemm_grouped.cuh`.
+pub(crate) struct GroupedInput {
+    pub x: u64,
+    /// 0: the rows of x are those of the pairs.
+    pub rows: u64,
+    pub weights: u64,
+    pub n_experts: usize,
+    pub tiles: u64,
+    pub n_tiles: usize,
+    /// 0: none.
+    pub bias: u64,
+    pub out: u64,
+}
+
+impl GroupedInput {
+    /// The launch of a product with experts `[n, k]`: its shape, tensor maps and first arguments.
+    pub(crate) fn launch(
+        self,
+        by: &Grouped,
+        [n, k]: [usize; 2],
+        gpu: &Gpu,
+    ) -> Result<(Shape, Vec<TensorMap>, Vec<Argument>), Error> {
+        let Self { x, rows, weights, n_experts, tiles, n_tiles, bias, out } = self;
+        let blocks = by.blocks(n_tiles, n, gpu.multiprocessors());
+        let Tile { threads, shared_bytes, outputs, .. } = *by.tile;
+        let shape = Shape { shared_bytes, ..Shape::new([blocks, 1], threads) };
+        if by.by_tma() {
+            let maps = vec![TensorMap::experts(weights, n_experts, [n, k], outputs)?];
+            let pointers = [x, rows, tiles, bias, out].map(Argument::At);
+            let sizes = [n, k, n_tiles].map(Argument::size);
+            return Ok((shape, maps, [&pointers[..], &sizes].concat()));
+        }
+        let pointers = [x, rows, weights, tiles, bias, out].map(Argument::At);
+        Ok((shape, Vec::new(), [&pointers[..], &[n, k].map(Argument::size)].concat()))
+    }
 }
 
 /// The gate in `kernels/gate.cuh`, with its limit and alpha.
@@ -144,7 +182,7 @@ impl Cuda {
 
     fn tile_of(&self, stack: &Stack, pairs: usize, n_experts: usize) -> Grouped {
         let kind = if let Way::Direct(kind) = stack.way { kind } else { Kind::Bf16 };
-        grouped::choose(self.gpu.products_by, kind, pairs, n_experts)
+        grouped::choose(self.gpu.products_by, kind, (pairs, n_experts), self.gpu.runs_new())
     }
 
     /// The gated values of each pair of row and expert, of the columns that this card computes.
@@ -180,20 +218,14 @@ impl Cuda {
         let n_tiles = grouped::most_tiles(pairs, n_experts, by.tile.tokens);
         let tiles = self.slot(tiles, 16 * n_tiles)?;
         let weights = self.weights_of_stack(stack, n_experts)?;
-        let blocks = n_tiles * stack.n.div_ceil(by.tile.outputs);
-        let shape = Shape {
-            grid: [blocks as u32, 1, 1],
-            block: [by.tile.threads, 1],
-            shared_bytes: by.tile.shared_bytes,
-        };
         let bias = stack.bias.as_ref().map_or(0, Memory::at);
-        let pointers = [x, rows, weights, tiles, bias, out].map(Argument::At);
-        let sizes = [stack.n, stack.k].map(Argument::size);
+        let of_experts = GroupedInput { x, rows, weights, n_experts, tiles, n_tiles, bias, out };
+        let (shape, maps, arguments) = of_experts.launch(&by, [stack.n, stack.k], &self.gpu)?;
         // SAFETY: x has rows of k bf16 for all pairs, the weights are [n_experts, n, k] of their kind, the
         // bias [n_experts, n] f32, the slots have the rows of all pairs and the tiles, and `out` room for n
         // columns of all pairs (n / 2 gated ones); all are 16-byte aligned and freed only after the stream is
         // synchronised.
-        unsafe { self.launch((by.tile.module(), kernel), shape, &[&pointers[..], &sizes, more].concat()) }
+        unsafe { self.launch_over((by.module, kernel), shape, &maps, &[&arguments[..], more].concat()) }
     }
 
     /// The address of a stack's weights in a format that has products: its own, or a panel with those of the

@@ -5,7 +5,7 @@ use crate::work_tiles::Limits;
 use tribunal_model::{BLOCK, Config, Part, Step, weights::Weights};
 
 const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 10_000, cascade: true };
+    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 10_000, cascade: true, tma: false };
 
 fn config() -> Config {
     let folder =

@@ -3,7 +3,7 @@
 //! `kernels/gemm.cuh` in one slice.
 
 use super::{Kernels, Kind, TILES, Tile};
-use Kernels::{MmaSync, Reference};
+use Kernels::{MmaSync, Reference, Tma};
 use Kind::{Bf16, Mxfp4, Q4K, Q6K, Q8_0};
 
 /// A tile with kernels for experts.
@@ -11,6 +11,8 @@ use Kind::{Bf16, Mxfp4, Q4K, Q6K, Q8_0};
 pub struct Grouped {
     /// Tokens and outputs of a block, its threads and shared memory.
     pub tile: &'static Tile,
+    /// The file that the kernels are in.
+    pub module: &'static str,
     /// The kernel that writes sums in f32.
     pub sums: &'static str,
     /// The kernel that writes gated values in bf16.
@@ -27,11 +29,12 @@ macro_rules! names {
 }
 
 /// All of these kernels, those for few tokens first.
-const NAMES: [Names; 20] = [
+const NAMES: [Names; 21] = [
     names!(Reference, Bf16, "gemm_bf16"),
     names!(MmaSync, Bf16, "gemm_bf16_16x64"),
     names!(MmaSync, Bf16, "gemm_bf16_64x64"),
     names!(MmaSync, Bf16, "gemm_bf16_128x128"),
+    names!(Tma, Bf16, "gemm_bf16_tma_256x128"),
     names!(Reference, Q8_0, "gemm_q8_0"),
     names!(MmaSync, Q8_0, "gemm_q8_0_8x64"),
     names!(MmaSync, Q8_0, "gemm_q8_0_32x64"),
@@ -50,27 +53,46 @@ const NAMES: [Names; 20] = [
     names!(MmaSync, Q6K, "gemm_q6_k_64x128"),
 ];
 
+/// The most rows of an expert for which one tile by `mma.sync` reads each weight once.
+const FEW_TOKENS: usize = 64;
+
 /// The fewest tokens of a tile.
 const LEAST_TOKENS: usize = 8;
+
+impl Grouped {
+    /// True if the weights are a tensor map: `kernels/gemm_grouped_tma.cuh`.
+    pub fn by_tma(&self) -> bool {
+        self.tile.kernels == Tma
+    }
+
+    /// Blocks for so many tiles of pairs and `n` outputs of an expert.
+    pub fn blocks(&self, n_tiles: usize, n: usize, multiprocessors: usize) -> usize {
+        let all = n_tiles * n.div_ceil(self.tile.outputs);
+        if self.by_tma() { all.min(multiprocessors) } else { all }
+    }
+}
 
 /// The kernels of a kind, the plain ones first, then those for few tokens.
 pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
     NAMES.iter().filter(move |(_, of, ..)| *of == kind).filter_map(|&(.., name, sums, gated)| {
         let tile = TILES.iter().find(|tile| tile.whole == name)?;
-        Some(Grouped { tile, sums, gated })
+        let module = if tile.kernels == Tma { "gemm_grouped_tma" } else { tile.module() };
+        Some(Grouped { tile, module, sums, gated })
     })
 }
 
 /// The kernels for so many pairs of row and expert, on a card that runs these: the smallest tile that holds
 /// an expert's rows where all have equally many, or the largest. With few rows most reads are of weights, and
-/// a tile of many tokens would multiply zeros.
-pub fn choose(kernels: Kernels, kind: Kind, pairs: usize, n_experts: usize) -> Grouped {
-    let all: Vec<Grouped> = of_kind(kind).collect();
+/// a tile of many tokens would multiply zeros. `by_tma`: for more rows than [`FEW_TOKENS`], the kernel by TMA.
+pub fn choose(kernels: Kernels, kind: Kind, (pairs, n_experts): (usize, usize), by_tma: bool) -> Grouped {
+    let all: Vec<Grouped> = of_kind(kind).filter(|grouped| by_tma || !grouped.by_tma()).collect();
     if kernels == Reference {
         return all[0];
     }
     let average = pairs.div_ceil(n_experts.max(1));
-    let holding = all.iter().skip(1).find(|grouped| grouped.tile.tokens >= average);
+    let holding = all.iter().skip(1).find(|grouped| {
+        grouped.tile.tokens >= average && (!by_tma || average <= FEW_TOKENS || grouped.by_tma())
+    });
     *holding.unwrap_or(&all[all.len() - 1])
 }
 
@@ -101,13 +123,17 @@ mod tests {
 
     #[test]
     fn tiles_are_for_the_rows_of_an_expert() {
-        let name = |pairs| choose(MmaSync, Bf16, pairs, 128).sums;
+        let name = |pairs| choose(MmaSync, Bf16, (pairs, 128), false).sums;
         assert_eq!(name(8), "gemm_bf16_16x64_grouped");
         assert_eq!(name(16 * 128), "gemm_bf16_16x64_grouped");
         assert_eq!(name(17 * 128), "gemm_bf16_64x64_grouped");
         assert_eq!(name(8192 * 8), "gemm_bf16_128x128_grouped");
-        assert_eq!(choose(Kernels::Measured, Q4K, 8192 * 8, 128).gated, "gemm_q4_k_64x128_gated");
-        assert_eq!(choose(Reference, Q6K, 8192, 8).sums, "gemm_q6_k_grouped");
+        assert_eq!(choose(Kernels::Measured, Q4K, (8192 * 8, 128), true).gated, "gemm_q4_k_64x128_gated");
+        assert_eq!(choose(Reference, Q6K, (8192, 8), true).sums, "gemm_q6_k_grouped");
+        let by_tma = |pairs| choose(Kernels::Measured, Bf16, (pairs, 128), true).sums;
+        assert_eq!(by_tma(64 * 128), "gemm_bf16_64x64_grouped");
+        assert_eq!(by_tma(65 * 128), "gemm_bf16_tma_256x128_grouped");
+        assert_eq!(by_tma(8192 * 8), "gemm_bf16_tma_256x128_grouped");
     }
 
     #[test]

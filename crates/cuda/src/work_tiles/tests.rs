@@ -9,7 +9,7 @@ use tribunal_model::step::{Part, Step};
 
 const HEADS: Heads = Heads { n_heads: 14, n_kv_heads: 2, head_dim: 64 };
 const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 100_000, cascade: true };
+    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 100_000, cascade: true, tma: false };
 
 /// A sequence of a family: the first `shared` blocks are the family's, the others its own.
 #[derive(Clone, Debug)]

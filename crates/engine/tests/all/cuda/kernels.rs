@@ -26,7 +26,7 @@ pub fn check_kernels(gpu: &Gpu, name: &str, weights: &Weights) {
         steps.into_iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect::<Vec<_>>()
     };
     let expected = run(&gpu.with_kernels(KernelSet::Plain));
-    for set in [KernelSet::Proven, KernelSet::Auto] {
+    for set in [KernelSet::Proven, KernelSet::Auto, KernelSet::New] {
         assert!(run(&gpu.with_kernels(set)) == expected, "{name} by {set:?}");
     }
 }
@@ -95,6 +95,43 @@ fn products_by_any_kernels_judge_alike() {
             let ours = logits(&gpu.with_products_by(kernels), model);
             assert!(ours == expected, "{model} has other bits by {kernels:?}, on {gpu:?}");
         }
+    }
+}
+
+#[test]
+fn kernels_that_no_card_has_run_judge_alike() {
+    const NAME: &str = "kernels::kernels_that_no_card_has_run_judge_alike";
+    const KERNELS: [&str; 8] = [
+        "attend_rows_tma_d64_t128",
+        "attend_split_kv_tma_d64_t128",
+        "attend_rows_tma_d128_t128",
+        "attend_split_kv_tma_d128_t128",
+        "attend_rows_tma_d256_t64",
+        "attend_split_kv_tma_d256_t64",
+        "gemm_bf16_tma_256x128_grouped",
+        "gemm_bf16_tma_256x128_gated",
+    ];
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    if part().is_none() && is_emulated() {
+        return launches_all(NAME, &KERNELS);
+    }
+    let heads_of = |device: &Device, head_dim: usize| {
+        seeded(device, &[("head_dim", head_dim), ("num_hidden_layers", 1)])
+    };
+    for (name, head_dim) in [("qwen2", 64), ("qwen2", 128), ("qwen2", 256), ("qwen3-moe", 16)] {
+        let [expected, ours] = [KernelSet::Auto, KernelSet::New].map(|set| {
+            let device = Device::Cuda(gpu.with_kernels(set));
+            let mut model =
+                if name == "qwen2" { heads_of(&device, head_dim) } else { load_on(&device, name) };
+            let sequences: Vec<Vec<u32>> =
+                [330, 60].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
+            let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
+            // A prompt in chunks, the second of which sees two splits; a short one beside it; single tokens.
+            let steps =
+                [&[(0, 190), (1, 40)][..], &[(0, 120), (1, 1)], &[(0, 1), (1, 1)], &[(0, 19), (1, 18)]];
+            steps.iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect::<Vec<_>>()
+        });
+        assert!(ours == expected, "{name}, heads of {head_dim}: other bits by new kernels, on {gpu:?}");
     }
 }
 
