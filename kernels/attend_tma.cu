@@ -1,5 +1,7 @@
-// attend_tma.cuh for heads of 64 and 128 dimensions, attend_tma_d256.cuh for those of 256: formula, shapes, launch geometry
-// and reference test stand there.
+// attend_tma.cuh for heads of 64 and 128 dimensions, attend_tma_d256.cuh for those of 256: formula, shapes and launch
+// geometry stand there.
+//
+// Proved by kernels/tests/attend.cpp.
 #include "attend_tma_d256.cuh"
 
 #define ATTEND_TMA(NAME, KERNEL, THREADS)                                                                                 \

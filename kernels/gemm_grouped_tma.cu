@@ -1,4 +1,6 @@
-// Grouped products with bf16 weights by TMA and wgmma: gemm_grouped_tma.cuh has the arrays, the launch and the test.
+// Grouped products with bf16 weights by TMA and wgmma: gemm_grouped_tma.cuh has the arrays and the launch.
+//
+// Proved by kernels/tests/experts.cpp.
 #include "gemm_grouped_tma.cuh"
 
 extern "C" __global__ void __launch_bounds__(gemm::GroupedTma::kThreads, 1)

@@ -9,8 +9,9 @@
 #                                       (tribunal-bench.gz smollm2.gguf.1)
 #   scripts/cuda/device.sh 3 [--tiny]   joins and checks it; FSP on the GPU beside the CPU, and under every setting
 #                                       (tribunal.gz tribunal-bench.gz smollm2.gguf.2 smollm2.sha256)
-#   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: products, prompts, answers, documents, chats,
-#                                       and other programs beside them where torch is there   (tribunal-bench.gz)
+#   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: launches by kernel, prompts and documents also by
+#                                       kernels that no card has run, products, answers, chats, and other programs
+#                                       beside them where torch is there   (tribunal-bench.gz)
 #
 # Finished steps are kept in target/device/ and not done again: a stage that was cut off goes on where it was. Results
 # are printed and written to OUT (default: target/device/results): stageN.json, stageN.txt and stageN.md, the tables for

@@ -147,7 +147,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Results of checks, by GPU, driver, build and model.
 type Known = BTreeMap<String, KernelSet>;
 
-/// From the kernels that are taken on request only to those with the longest record and the reference ones.
+/// In their order: from the kernels that are taken on request only to the reference ones.
 const SETS: [KernelSet; 4] = [KernelSet::New, KernelSet::Auto, KernelSet::Proven, KernelSet::Plain];
 
 /// Loads models onto GPUs that are checked first; as [`loading::load`] otherwise.
@@ -185,9 +185,8 @@ impl UsedGpus {
     /// # Errors
     /// A GPU that computes wrong results by all kernels.
     pub fn settle(&self, resources: &mut Resources) -> eval::Result<()> {
-        let mut slowest = place(self.requested);
-        let is_checked = slowest <= place(KernelSet::Auto);
-        let Some(limit) = limit().filter(|_| is_checked) else { return Ok(()) };
+        let mut slowest = self.requested as usize;
+        let Some(limit) = limit().filter(|_| slowest <= KernelSet::Auto as usize) else { return Ok(()) };
         for (name, gpu) in &self.gpus {
             slowest = slowest.max(Checks::new(gpu, name, self.requested).right(limit)?);
         }
@@ -198,14 +197,9 @@ impl UsedGpus {
     /// Remembers that these kernels of a run were wrong, so that the next one takes slower ones.
     pub fn remember_wrong(&self, kernels: KernelSet) {
         for (name, gpu) in &self.gpus {
-            Checks::new(gpu, name, self.requested).remember(SETS[(place(kernels) + 1).min(SETS.len() - 1)]);
+            Checks::new(gpu, name, self.requested).remember(SETS[(kernels as usize + 1).min(SETS.len() - 1)]);
         }
     }
-}
-
-/// The place of kernels in [`SETS`].
-fn place(kernels: KernelSet) -> usize {
-    SETS.iter().position(|set| *set == kernels).expect("all are there")
 }
 
 /// Time limit of the check: `TRIBUNAL_GPU_CHECK` in seconds; `None` where it is `off`.
@@ -242,14 +236,13 @@ impl<'a> Checks<'a> {
     fn right(&self, limit: Duration) -> eval::Result<usize> {
         let known = self.path.as_ref().map(read).unwrap_or_default();
         if let Some(&set) = known.get(&self.key) {
-            return Ok(place(set));
+            return Ok(set as usize);
         }
-        let first = place(self.requested);
         let (mut last, mut has_difference) = (String::new(), false);
-        for (idx, set) in SETS.into_iter().enumerate().skip(first) {
+        for (idx, set) in SETS.into_iter().enumerate().skip(self.requested as usize) {
             match outcome(self.gpu, self.model, set, limit) {
                 Outcome::Right => {
-                    if idx > first {
+                    if idx > self.requested as usize {
                         say!(
                             "warning: this run takes `--gpu-kernels {set}`, which are slower; `tribunal selftest --device cuda` shows more\n\
                              hint: please report the card, its driver and these lines"

@@ -125,7 +125,7 @@ fn systems_of_two_language_pairs_have_two_tables() {
     let (tsv, _) =
         with(seat, dir.path(), &[&run[..], &["--only-system", "--format", "tsv"]].concat()).unwrap();
     let heads: Vec<&str> = tsv.lines().filter_map(|line| line.split('\t').next()).collect();
-    assert_eq!(heads, ["pair", "en-de", "en-de", "en-fr", "en-fr"]);
+    assert_eq!(heads, ["lp", "en-de", "en-de", "en-fr", "en-fr"]);
     let (compared, _) = with(seat, dir.path(), &["compare", "DIR/run"]).unwrap();
     assert_eq!(compared.matches("differences from").count(), 2, "{compared}");
     assert!(compared.lines().all(|line| line.chars().count() <= 80), "{compared}");

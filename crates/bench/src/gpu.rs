@@ -258,10 +258,10 @@ impl Bench<'_> {
     /// # Errors
     /// An error of the engine.
     pub fn kernels(&self) -> Result<Vec<KernelTimes>> {
-        let gpu = self.gpu.timed();
+        let gpu = self.gpu.without_graphs().without_dependent_launch();
         let engine = self.engine_on(Device::Cuda(gpu.clone()), true)?;
         let times = |prompts: &[String], answer| -> Result<Vec<KernelTime>> {
-            drop(gpu.timed());
+            gpu.start_timing();
             throughput::together(&engine, prompts, answer)?;
             Ok(gpu.take_times().map_err(failed)?)
         };

@@ -22,11 +22,11 @@ use tribunal_model::backend::Recheck;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSet {
+    /// Also those that have run on an emulated card only: attention and experts by TMA and wgmma.
+    New,
     /// The fastest of those that have run on a card.
     #[default]
     Auto,
-    /// Also those that have run on an emulated card only: attention and experts by TMA and wgmma.
-    New,
     /// The kernels with the longest record on cards: products by `mma.sync`, and no programmatic dependent
     /// launch.
     Proven,
@@ -227,8 +227,9 @@ impl Gpu {
     #[must_use]
     pub fn with_kernels(&self, set: KernelSet) -> Self {
         match set {
-            KernelSet::Auto => self.clone(),
-            KernelSet::New => Self { new_kernels: self.has_tma(), ..self.clone() },
+            KernelSet::Auto | KernelSet::New => {
+                Self { new_kernels: set == KernelSet::New && self.has_tma(), ..self.clone() }
+            }
             KernelSet::Proven => Self { new_kernels: false, ..self.clone() }
                 .with_products_by(products::Kernels::MmaSync)
                 .without_dependent_launch(),
@@ -262,15 +263,13 @@ impl Gpu {
         Self { products_by: if runs { kernels } else { usual }, ..self.clone() }
     }
 
-    /// This GPU, each of whose launches is timed from now on until [`Self::take_times`]: none is replayed by a
-    /// graph or starts before the one before it has ended. For measurements.
-    #[must_use]
-    pub fn timed(&self) -> Self {
+    /// Begins to time each launch on this GPU, until [`Self::take_times`]; those that graphs replay are not
+    /// seen. For measurements.
+    pub fn start_timing(&self) {
         self.kernels().start_timing();
-        self.without_graphs().without_dependent_launch()
     }
 
-    /// Launches since [`Self::timed`] by kernel, in the order of their first ones.
+    /// Launches since [`Self::start_timing`] by kernel, in the order of their first ones.
     ///
     /// # Errors
     /// The driver fails.

@@ -262,8 +262,8 @@ impl Kernels {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        let is_timed = self.timed.lock().is_some();
-        let begin = is_timed.then(|| self.event(stream)).transpose()?;
+        let mut timed = self.timed.lock();
+        let begin = timed.is_some().then(|| self.event(stream)).transpose()?;
         let none = std::ptr::null_mut();
         // SAFETY: `pointers` has one pointer to each parameter, whose number and sizes were compared with the
         // kernel's, or were when this binary's kernels were tested with a newer driver; `config`, `bits` and
@@ -271,7 +271,7 @@ impl Kernels {
         unsafe { sys::cuLaunchKernelEx(&raw const config, known.function, pointers.as_mut_ptr(), none) }
             .result()
             .map_err(failed(kernel))?;
-        if let (Some(begin), Some(timed)) = (begin, &mut *self.timed.lock()) {
+        if let (Some(begin), Some(timed)) = (begin, &mut *timed) {
             timed.push(Timed { kernel, begin, end: self.event(stream)? });
         }
         Ok(())

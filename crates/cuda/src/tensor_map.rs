@@ -47,8 +47,8 @@ impl TensorMap {
         Self::encode(at, [k, 8, 2, strips, n / dim], [2 * k, k * dim, 16 * k, 2 * k * dim], tile)
     }
 
-    /// Matrices `[n, k]` of experts, one after another, as `[1, experts, n, k]`: a tile has `tall` rows of one
-    /// expert.
+    /// Matrices `[n, k]` of experts, one after another, as `[1, experts, n, k]`: a tile has `tall` rows of
+    /// one expert.
     ///
     /// # Errors
     /// Those of [`Self::rows`].

@@ -83,7 +83,8 @@ pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
 
 /// The kernels for so many pairs of row and expert, on a card that runs these: the smallest tile that holds
 /// an expert's rows where all have equally many, or the largest. With few rows most reads are of weights, and
-/// a tile of many tokens would multiply zeros. `by_tma`: for more rows than [`FEW_TOKENS`], the kernel by TMA.
+/// a tile of many tokens would multiply zeros. `by_tma`: for more than [`FEW_TOKENS`] rows of an expert, the
+/// kernel by TMA.
 pub fn choose(kernels: Kernels, kind: Kind, (pairs, n_experts): (usize, usize), by_tma: bool) -> Grouped {
     let all: Vec<Grouped> = of_kind(kind).filter(|grouped| by_tma || !grouped.by_tma()).collect();
     if kernels == Reference {
