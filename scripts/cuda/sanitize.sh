@@ -157,7 +157,7 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "machine code, unbounded: refused" static_finds unbounded 'tries of a barrier, and 0 waits that end by a trap'
   later "forgotten_wait: named" finds "" forgotten_wait 'has ended without await_earlier'
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block are at different barriers'
-  later "wgmma_operand_in_flight: a race" finds thread wgmma_operand_in_flight 'host::Products::read_row'
+  later "wgmma_operand_in_flight: a race" finds thread wgmma_operand_in_flight 'host::Products::read_chunk'
   for fault in own_write other_block overlapped; do
     later "cached_$fault: a race" finds thread "cached_$fault" 'host::ReadOnlyCache::read'
   done
