@@ -18,8 +18,7 @@
 // split, and the other group computes its weights meanwhile.
 //
 // Expected at D = 128, counted from instructions: the products of a split take 4,096 clocks of the tensor cores for 128
-// queries, and the weights as many of the other units. So up to .9 of the tensor cores' peak, where attend.cuh's tiles of
-// 64 queries reach .19 of that of mma.sync. No card has run it.
+// queries, and the weights as many of the other units. So up to .9 of the tensor cores' peak. No card has run it.
 //
 // Proved by kernels/tests/attend.cpp: bit-equal to attend_plain.cu as attend.cuh is.
 #pragma once

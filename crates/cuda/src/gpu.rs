@@ -63,7 +63,7 @@ pub struct Gpu {
     /// True if attention is computed by the plain kernels.
     plain_attention: bool,
     /// True if kernels that no card has run may be taken.
-    new_kernels: bool,
+    pub(super) new_kernels: bool,
 }
 
 struct Inner {
@@ -310,10 +310,6 @@ impl Gpu {
     /// Shared memory that attention may use: none for the plain kernels.
     pub(super) fn attention_bytes(&self) -> usize {
         if self.plain_attention { 0 } else { self.inner.shared_bytes }
-    }
-
-    pub(super) fn runs_new(&self) -> bool {
-        self.new_kernels
     }
 
     pub(super) fn kernels(&self) -> &Kernels {

@@ -13,7 +13,7 @@ use super::{CRATES, expect_none, folder, sources_of};
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_925),
     ("crates/cpu", "", 7_245),
-    ("crates/cuda", "", 7_614),
+    ("crates/cuda", "", 7_612),
     ("crates/engine", "", 6_920),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
@@ -23,7 +23,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/eval", "", 4_230),
     ("crates/run", "", 6_045),
     ("crates/console", "", 390),
-    ("crates/bench", "", 2_156),
+    ("crates/bench", "", 2_159),
     ("crates/report", "", 5_660),
     ("crates/tune", "", 2_345),
     (".", "cli", 6_150),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_021;
+const LINES: usize = 94_022;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];

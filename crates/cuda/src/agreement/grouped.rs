@@ -26,6 +26,7 @@ struct Operands<'a> {
     w: Memory,
     rows: Memory,
     n_pairs: usize,
+    n_experts: usize,
     /// Outputs of an expert, and inputs.
     shape: [usize; 2],
 }
@@ -62,19 +63,19 @@ impl Gpu {
             w: self.sent(w)?,
             rows: self.sent(&numbers(&pairs))?,
             n_pairs: pairs.len(),
+            n_experts: of_experts.len(),
             shape: [n, k],
         };
         let [mut sums, mut gated] = [Vec::new(), Vec::new()];
         let silu = [Argument::Int(0), Argument::Float(0.0), Argument::Float(0.0)];
-        let runs = |by: &Grouped| by.tile.kernels <= self.products_by && (self.runs_new() || !by.by_tma());
+        let runs = |by: &Grouped| by.tile.kernels <= self.products_by && (self.new_kernels || !by.by_tma());
         for by in of_kind(kind).filter(runs) {
             let tiles = self.sent(&numbers(&tiles(of_experts, by.tile.tokens)))?;
             let n_tiles = of_experts.iter().map(|rows| rows.len().div_ceil(by.tile.tokens)).sum();
-            let n_experts = of_experts.len();
-            let bytes = operands.run((&by, by.sums, n_experts), (&tiles, n_tiles), 4 * n, &[])?;
+            let bytes = operands.run((&by, by.sums), (&tiles, n_tiles), 4 * n, &[])?;
             let of_4 = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
             sums.push((by.sums, of_4.collect()));
-            let bytes = operands.run((&by, by.gated, n_experts), (&tiles, n_tiles), n, &silu)?;
+            let bytes = operands.run((&by, by.gated), (&tiles, n_tiles), n, &silu)?;
             let of_2 = bytes.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
             gated.push((by.gated, of_2.collect()));
         }
@@ -93,18 +94,18 @@ impl Operands<'_> {
     /// The bytes that a kernel writes, `row_bytes` for each pair.
     fn run(
         &self,
-        (by, kernel, n_experts): (&Grouped, &'static str, usize),
+        (by, kernel): (&Grouped, &'static str),
         (tiles, n_tiles): (&Memory, usize),
         row_bytes: usize,
         more: &[Argument],
     ) -> Result<Vec<u8>, Error> {
-        let bytes = self.n_pairs * row_bytes;
+        let (bytes, n_experts) = (self.n_pairs * row_bytes, self.n_experts);
         let out = Memory::new(self.gpu.context(), bytes, MEASURED)?;
         let [x, rows, weights, tiles] = [&self.x, &self.rows, &self.w, tiles].map(Memory::at);
         let input = GroupedInput { x, rows, weights, n_experts, tiles, n_tiles, bias: 0, out: out.at() };
         let (shape, maps, arguments) = input.launch(by, self.shape, self.gpu)?;
         let arguments = [&arguments[..], more].concat();
-        let (stream, names) = ((self.stream.cu_stream(), Start::After), (by.module, kernel));
+        let (stream, names) = ((self.stream.cu_stream(), Start::After), (by.module(), kernel));
         let mut fetched = vec![0_u8; bytes];
         // SAFETY: x has the rows of all pairs, w [experts, n, k] of the tile's kind, `tiles` four numbers for
         // each tile and `out` a row for each pair, all 256-byte aligned; they and `fetched` are freed only

@@ -156,7 +156,7 @@ impl Cuda {
             shared_bytes: self.gpu.attention_bytes(),
             splits: self.most_splits(),
             cascade: self.gpu.cascade,
-            tma: self.gpu.runs_new(),
+            tma: self.gpu.new_kernels,
         }
     }
 }

@@ -182,7 +182,7 @@ impl Cuda {
 
     fn tile_of(&self, stack: &Stack, pairs: usize, n_experts: usize) -> Grouped {
         let kind = if let Way::Direct(kind) = stack.way { kind } else { Kind::Bf16 };
-        grouped::choose(self.gpu.products_by, kind, (pairs, n_experts), self.gpu.runs_new())
+        grouped::choose(self.gpu.products_by, kind, (pairs, n_experts), self.gpu.new_kernels)
     }
 
     /// The gated values of each pair of row and expert, of the columns that this card computes.
@@ -225,7 +225,7 @@ impl Cuda {
         // bias [n_experts, n] f32, the slots have the rows of all pairs and the tiles, and `out` room for n
         // columns of all pairs (n / 2 gated ones); all are 16-byte aligned and freed only after the stream is
         // synchronised.
-        unsafe { self.launch_over((by.module, kernel), shape, &maps, &[&arguments[..], more].concat()) }
+        unsafe { self.launch_over((by.module(), kernel), shape, &maps, &[&arguments[..], more].concat()) }
     }
 
     /// The address of a stack's weights in a format that has products: its own, or a panel with those of the

@@ -11,8 +11,6 @@ use Kind::{Bf16, Mxfp4, Q4K, Q6K, Q8_0};
 pub struct Grouped {
     /// Tokens and outputs of a block, its threads and shared memory.
     pub tile: &'static Tile,
-    /// The file that the kernels are in.
-    pub module: &'static str,
     /// The kernel that writes sums in f32.
     pub sums: &'static str,
     /// The kernel that writes gated values in bf16.
@@ -65,6 +63,11 @@ impl Grouped {
         self.tile.kernels == Tma
     }
 
+    /// The file that the kernels are in.
+    pub fn module(&self) -> &'static str {
+        if self.by_tma() { "gemm_grouped_tma" } else { self.tile.module() }
+    }
+
     /// Blocks for so many tiles of pairs and `n` outputs of an expert.
     pub fn blocks(&self, n_tiles: usize, n: usize, multiprocessors: usize) -> usize {
         let all = n_tiles * n.div_ceil(self.tile.outputs);
@@ -76,8 +79,7 @@ impl Grouped {
 pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
     NAMES.iter().filter(move |(_, of, ..)| *of == kind).filter_map(|&(.., name, sums, gated)| {
         let tile = TILES.iter().find(|tile| tile.whole == name)?;
-        let module = if tile.kernels == Tma { "gemm_grouped_tma" } else { tile.module() };
-        Some(Grouped { tile, module, sums, gated })
+        Some(Grouped { tile, sums, gated })
     })
 }
 
@@ -91,10 +93,9 @@ pub fn choose(kernels: Kernels, kind: Kind, (pairs, n_experts): (usize, usize), 
         return all[0];
     }
     let average = pairs.div_ceil(n_experts.max(1));
-    let holding = all.iter().skip(1).find(|grouped| {
-        grouped.tile.tokens >= average && (!by_tma || average <= FEW_TOKENS || grouped.by_tma())
-    });
-    *holding.unwrap_or(&all[all.len() - 1])
+    let for_many = all.iter().find(|grouped| grouped.by_tma() && average > FEW_TOKENS);
+    let holding = || all.iter().skip(1).find(|grouped| grouped.tile.tokens >= average);
+    *for_many.or_else(holding).unwrap_or(&all[all.len() - 1])
 }
 
 /// The most tiles of so many tokens that so many pairs fill, however the experts share them.
