@@ -48,78 +48,56 @@ __device__ __forceinline__ uint64_t wgmma_transposed(const unsigned char* at, in
   "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4) \
       WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) "%90,%91,%92,%93,%94,%95}, "
 
+#ifdef WGMMA_HERE
+#define WGMMA_ASM(...) asm volatile(__VA_ARGS__)
+#else
+#define WGMMA_ASM(...) __trap()
+#endif
+
 #ifdef HOST_KERNEL_TEST
 #include "emulated/wgmma.h"
 #else
 // Starts d += a b^T for k16: a the group's 64 rows, b the tokens' 8 J rows. Warp w of the group has rows 16 w on, dealt
 // out as by mma_bf16: d[j] is tokens 8 j on.
 __device__ __forceinline__ void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b) {
-#ifdef WGMMA_HERE
-  asm volatile(WGMMA_N64 "%32, %33, 1, 1, 1, 0, 0;\n"
+  WGMMA_ASM(WGMMA_N64 "%32, %33, 1, 1, 1, 0, 0;\n"
                : WGMMA_SIXTEEN(d, 0), WGMMA_SIXTEEN(d, 4)
                : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
-#else
-  __trap();
-#endif
 }
 __device__ __forceinline__ void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b) {
-#ifdef WGMMA_HERE
-  asm volatile(WGMMA_N128 "%64, %65, 1, 1, 1, 0, 0;\n"
+  WGMMA_ASM(WGMMA_N128 "%64, %65, 1, 1, 1, 0, 0;\n"
                : WGMMA_SIXTY_FOUR(d, 0)
                : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
-#else
-  __trap();
-#endif
 }
 __device__ __forceinline__ void wgmma_start(float (&d)[20][4], const unsigned char* a, const unsigned char* b) {
-#ifdef WGMMA_HERE
-  asm volatile(WGMMA_N160 "%80, %81, 1, 1, 1, 0, 0;\n"
+  WGMMA_ASM(WGMMA_N160 "%80, %81, 1, 1, 1, 0, 0;\n"
                : WGMMA_SIXTY_FOUR(d, 0), WGMMA_SIXTEEN(d, 16)
                : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
-#else
-  __trap();
-#endif
 }
 __device__ __forceinline__ void wgmma_start(float (&d)[24][4], const unsigned char* a, const unsigned char* b) {
-#ifdef WGMMA_HERE
-  asm volatile(WGMMA_N192 "%96, %97, 1, 1, 1, 0, 0;\n"
+  WGMMA_ASM(WGMMA_N192 "%96, %97, 1, 1, 1, 0, 0;\n"
                : WGMMA_SIXTY_FOUR(d, 0), WGMMA_SIXTEEN(d, 16), WGMMA_SIXTEEN(d, 20)
                : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
-#else
-  __trap();
-#endif
 }
 __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b) {
-#ifdef WGMMA_HERE
-  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2)
+  WGMMA_ASM("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2)
                    WGMMA_TEN(3) WGMMA_TEN(4) WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) WGMMA_TEN(9)
                    WGMMA_TEN(10) WGMMA_TEN(11) "%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, 1, 1, 1, 0, 0;\n"
                : WGMMA_SIXTY_FOUR(d, 0), WGMMA_SIXTY_FOUR(d, 16)
                : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
-#else
-  __trap();
-#endif
 }
 
 // Starts d += a b for k16: a each warp's 16 rows in registers, as mma_bf16 has them, which must not change until the
 // product is done; b 16 rows of k (2048 bytes) of 64 columns each, the next 64 `columns` bytes further.
 __device__ __forceinline__ void wgmma_start_transposed(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b, int columns) {
-#ifdef WGMMA_HERE
-  asm volatile(WGMMA_N64 "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"
+  WGMMA_ASM(WGMMA_N64 "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"
                : WGMMA_SIXTEEN(d, 0), WGMMA_SIXTEEN(d, 4)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_transposed(b, columns)));
-#else
-  __trap();
-#endif
 }
 __device__ __forceinline__ void wgmma_start_transposed(float (&d)[16][4], const uint32_t (&a)[4], const unsigned char* b, int columns) {
-#ifdef WGMMA_HERE
-  asm volatile(WGMMA_N128 "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;\n"
+  WGMMA_ASM(WGMMA_N128 "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;\n"
                : WGMMA_SIXTY_FOUR(d, 0)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_transposed(b, columns)));
-#else
-  __trap();
-#endif
 }
 
 #ifdef WGMMA_HERE
