@@ -50,6 +50,20 @@ pub struct Declaration {
 }
 
 impl Declaration {
+    /// One message to the annotator, without the reference, shots or a thought.
+    pub const fn message(stage: Stage, prompt: File, answers: Answers, budget: usize) -> Self {
+        Self {
+            stage,
+            role: Role::Annotator,
+            prompt: Layout::Message(prompt),
+            shows_reference: false,
+            shots: None,
+            thought: None,
+            answers,
+            budget,
+        }
+    }
+
     /// The files that it renders in a preset.
     pub fn files(&self, preset: Preset) -> Vec<File> {
         let mut files = match self.prompt {

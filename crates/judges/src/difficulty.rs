@@ -14,9 +14,9 @@
 //! - The reasoning is in `calls.jsonl`.
 
 use super::{
-    Method, Reads, Role, Stage,
+    Method, Reads, Stage,
     answers::rating::Rating,
-    declaration::{self, Answers, Declaration, Layout},
+    declaration::{self, Answers, Declaration},
     method::Calls,
     prompt::{File, file},
     scale::{Scale, Unit},
@@ -45,13 +45,9 @@ pub const METHOD: Method = Method {
     ..Method::with(|settings, _| declaration::judge(&METHOD, QUESTION, settings))
 };
 
-const QUESTION: Declaration = Declaration {
-    stage: RATE,
-    role: Role::Annotator,
-    prompt: Layout::Message(PROMPT),
-    shows_reference: false,
-    shots: None,
-    thought: None,
-    answers: Answers::Rating { rating: Rating::ReasonedScore { schema: FORM }, expected_after: None },
-    budget: 512,
-};
+const QUESTION: Declaration = Declaration::message(
+    RATE,
+    PROMPT,
+    Answers::Rating { rating: Rating::ReasonedScore { schema: FORM }, expected_after: None },
+    512,
+);

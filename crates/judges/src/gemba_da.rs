@@ -21,9 +21,9 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Judge, Method, Role, Stage,
+    Judge, Method, Stage,
     answers::{chances::EXPECT, rating::Rating},
-    declaration::{self, Answers, Declaration, Layout},
+    declaration::{self, Answers, Declaration},
     method::Calls,
     prompt::{File, file},
     scale::Scale,
@@ -53,16 +53,12 @@ pub const METHOD: Method = Method {
 };
 
 /// Its question, without options.
-pub const QUESTION: Declaration = Declaration {
-    stage: ASSESS,
-    role: Role::Annotator,
-    prompt: Layout::Message(PAPER),
-    shows_reference: false,
-    shots: None,
-    thought: None,
-    answers: Answers::Rating { rating: Rating::Score { schema: FORM }, expected_after: None },
-    budget: 64,
-};
+pub const QUESTION: Declaration = Declaration::message(
+    ASSESS,
+    PAPER,
+    Answers::Rating { rating: Rating::Score { schema: FORM }, expected_after: None },
+    64,
+);
 
 fn build(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);

@@ -21,9 +21,9 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Judge, Method, Role, Stage,
+    Judge, Method, Stage,
     answers::{chances::EXPECT, rating::Rating},
-    declaration::{self, Answers, Declaration, Layout},
+    declaration::{self, Answers, Declaration},
     method::Calls,
     prompt::{File, file},
     scale::{Scale, Unit},
@@ -74,28 +74,13 @@ pub const CLASSES: Method = Method {
     ..STARS
 };
 
-pub const SQM_QUESTION: Declaration = Declaration {
-    stage: ASSESS,
-    role: Role::Annotator,
-    prompt: Layout::Message(SQM_PROMPT),
-    shows_reference: false,
-    shots: None,
-    thought: None,
-    answers: Answers::Rating { rating: Rating::Number, expected_after: None },
-    budget: 64,
-};
+pub const SQM_QUESTION: Declaration = question(SQM_PROMPT, Rating::Number);
+pub const STARS_QUESTION: Declaration = question(STARS_PROMPT, Rating::Stars);
+pub const CLASSES_QUESTION: Declaration = question(CLASSES_PROMPT, Rating::Classes);
 
-pub const STARS_QUESTION: Declaration = Declaration {
-    prompt: Layout::Message(STARS_PROMPT),
-    answers: Answers::Rating { rating: Rating::Stars, expected_after: None },
-    ..SQM_QUESTION
-};
-
-pub const CLASSES_QUESTION: Declaration = Declaration {
-    prompt: Layout::Message(CLASSES_PROMPT),
-    answers: Answers::Rating { rating: Rating::Classes, expected_after: None },
-    ..SQM_QUESTION
-};
+const fn question(prompt: File, rating: Rating) -> Declaration {
+    Declaration::message(ASSESS, prompt, Answers::Rating { rating, expected_after: None }, 64)
+}
 
 fn build_sqm(settings: &Settings, options: &GivenOptions) -> setup::Result<Judge> {
     let expected_after = ScoreOption::read(options).is_expected.then_some("");

@@ -20,12 +20,12 @@ use serde_json::{
 };
 
 use super::{
-    Judge, Method, Role, Stage,
+    Judge, Method, Stage,
     answers::{
         chances::Scoring,
         errors::{AnswerFormat, Target},
     },
-    declaration::{self, Answers, Declaration, Layout},
+    declaration::{self, Answers, Declaration},
     method::Calls,
     pair::Texts,
     prompt::{File, file},
@@ -60,16 +60,8 @@ pub const METHOD: Method = Method {
 const FORMAT: AnswerFormat =
     AnswerFormat { is_strict: true, explain: false, quality: false, target: Target::Translation };
 
-const QUESTION: Declaration = Declaration {
-    stage: ANNOTATE,
-    role: Role::Annotator,
-    prompt: Layout::Message(PROMPT),
-    shows_reference: false,
-    shots: None,
-    thought: None,
-    answers: Answers::Errors { format: FORMAT, scoring: Scoring::Errors },
-    budget: 2048,
-};
+const ERRORS: Answers = Answers::Errors { format: FORMAT, scoring: Scoring::Errors };
+const QUESTION: Declaration = Declaration::message(ANNOTATE, PROMPT, ERRORS, 2048);
 
 /// The judge with these settings; the method has no options.
 ///

@@ -27,12 +27,12 @@ use serde_json::json;
 use tribunal_core::digest;
 
 use super::{
-    Judge, Method, Panel, Protocol, Result, Role, Stage, Verdict,
+    Judge, Method, Panel, Protocol, Result, Stage, Verdict,
     answers::{
         chances::{EXPECT, Scoring},
         errors::{AnswerFormat, Target},
     },
-    declaration::{Answers, Declaration, Layout, SingleQuestion},
+    declaration::{Answers, Declaration, SingleQuestion},
     method::Calls,
     prompt::{File, file},
     scale::Scale,
@@ -74,16 +74,8 @@ pub const METHOD: Method = Method {
 const FORMAT: AnswerFormat =
     AnswerFormat { is_strict: true, explain: true, quality: true, target: Target::Translation };
 
-const QUESTION: Declaration = Declaration {
-    stage: ANNOTATE,
-    role: Role::Annotator,
-    prompt: Layout::Message(PROMPT),
-    shows_reference: false,
-    shots: None,
-    thought: None,
-    answers: Answers::Errors { format: FORMAT, scoring: Scoring::Errors },
-    budget: 2048,
-};
+const ERRORS: Answers = Answers::Errors { format: FORMAT, scoring: Scoring::Errors };
+const QUESTION: Declaration = Declaration::message(ANNOTATE, PROMPT, ERRORS, 2048);
 
 options! {
     /// Options of GMICL.
