@@ -138,13 +138,7 @@ impl Part {
             Self::Sequence(parts) | Self::OneOf(parts) => parts,
             Self::Repeat { part, .. } => std::slice::from_ref(part),
         };
-        let mut all: Vec<Arc<SpanText>> = Vec::new();
-        for text in parts.iter().flat_map(Self::texts) {
-            if !all.iter().any(|known| Arc::ptr_eq(known, &text)) {
-                all.push(text);
-            }
-        }
-        all
+        super::span::distinct(parts.iter().flat_map(Self::texts))
     }
 
     /// The shortest text; `None` where that of a pattern is unknown.

@@ -44,13 +44,7 @@ impl Shape {
             Self::Object { properties, .. } => properties.iter().map(|property| &property.shape).collect(),
             Self::AnyOf(shapes) => shapes.iter().collect(),
         };
-        let mut all: Vec<Arc<SpanText>> = Vec::new();
-        for text in parts.into_iter().flat_map(Self::texts) {
-            if !all.iter().any(|known| Arc::ptr_eq(known, &text)) {
-                all.push(text);
-            }
-        }
-        all
+        super::span::distinct(parts.into_iter().flat_map(Self::texts))
     }
 
     /// The shortest value; `None` where that of a pattern is unknown.

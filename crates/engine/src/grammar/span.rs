@@ -26,6 +26,17 @@ impl std::fmt::Debug for SpanText {
     }
 }
 
+/// Each text once, in the order of first occurrence.
+pub(super) fn distinct(texts: impl Iterator<Item = Arc<SpanText>>) -> Vec<Arc<SpanText>> {
+    let mut all: Vec<Arc<SpanText>> = Vec::new();
+    for text in texts {
+        if !all.iter().any(|known| Arc::ptr_eq(known, &text)) {
+            all.push(text);
+        }
+    }
+    all
+}
+
 impl SpanText {
     /// A text as the content of a JSON string.
     pub(super) fn json(text: &str) -> Self {
