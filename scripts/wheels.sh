@@ -32,9 +32,9 @@ while [ $# -gt 0 ]; do
 done
 
 environment="${CARGO_TARGET_DIR:-target}/wheel-tools"
-if ! "$environment/bin/python" -c "import ziglang" 2>/dev/null || [ ! -x "$environment/bin/maturin" ]; then
+if ! "$environment/bin/python" -c "import ziglang, wheel" 2>/dev/null || [ ! -x "$environment/bin/maturin" ]; then
   python3 -m venv "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check 'maturin[zig]>=1.9,<2'
+  "$environment/bin/pip" install --quiet --disable-pip-version-check 'maturin[zig]>=1.9,<2' wheel
 fi
 export PATH="$(realpath "$environment")/bin:$PATH"
 
@@ -42,7 +42,9 @@ export PATH="$(realpath "$environment")/bin:$PATH"
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1577836800)}"
 export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/tribunal"
 
-options=(--profile "$profile" --locked --manifest-path python/Cargo.toml --out dist)
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
+options=(--profile "$profile" --locked --manifest-path python/Cargo.toml --out "$built")
 case $target in
   *-linux-gnu)
     options+=(--zig --compatibility manylinux_2_28)
@@ -60,3 +62,10 @@ if [ "$target" != "$host" ]; then
   options+=(--target "$target")
 fi
 maturin build "${options[@]}" ${others[@]+"${others[@]}"}
+
+# The list of packages names the folder of each crate.
+python -m wheel unpack --dest "$built" "$built"/*.whl >/dev/null
+sed -i.old "s|file://$PWD|file:///tribunal|g" "$built"/*/*.dist-info/sboms/*.json
+rm "$built"/*/*.dist-info/sboms/*.old
+mkdir -p dist
+python -m wheel pack --dest-dir dist "$built"/tribunal_mt-*/

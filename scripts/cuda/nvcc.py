@@ -97,7 +97,9 @@ def main() -> int:
     if not (options.arch and options.source and options.out and (options.cubin or options.ptx)):
         parser.error("-arch, -cubin or -ptx, a source and -o are needed")
     virtual = options.arch.replace("sm_", "compute_")
-    flags = [f"--gpu-architecture={virtual}", f"--std={options.std}", f"--fmad={options.fmad}", INFINITY, f"-I{home}/include"]
+    # Without a seed, symbols with internal linkage contain a random number, and two builds differ.
+    fixed = f"--frandom-seed={options.source.name}"
+    flags = [f"--gpu-architecture={virtual}", f"--std={options.std}", f"--fmad={options.fmad}", fixed, INFINITY, f"-I{home}/include"]
     ptx, log = Nvrtc(home).ptx(options.source, flags)
     sys.stderr.write(log)
     if not ptx or (options.Werror and has_warnings(log)):
