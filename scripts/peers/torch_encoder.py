@@ -1,14 +1,15 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["torch==2.15.0", "transformers==5.24.0", "safetensors>=0.5"]
+# dependencies = ["torch==2.15.0", "transformers==5.24.0", "safetensors>=0.5", "onnx", "onnxruntime", "onnxscript"]
 # ///
-"""Texts per second of an encoder, `transformers` and ours in turn, on the same ids and threads.
+"""Texts per second of an encoder, `transformers`, onnxruntime and ours in turn, on the same ids and threads.
 
     torch_encoder.py --tribunal target/release/tribunal [--shape base|large] [--texts 256] [--pairs 3] [--threads 2]
 
 Makes a folder with XLM-R's shape and seeded weights (a small vocabulary, which no product reads). PyTorch computes in f32
-and in bf16, in batches of `--batch` texts of similar lengths, since it pads the others; ours with weights of f32, bf16 and
-8 bits. Loading and a first batch are not timed, on either side. Prints each pair, and the median ratios to PyTorch's f32.
+and in bf16, onnxruntime in f32 and with weights of 8 bits by channel (dynamic quantisation), in batches of `--batch` texts of
+similar lengths, since they pad the others; ours with weights of f32, bf16 and 8 bits. Loading and a first batch are not
+timed, on any side. Prints each pair, and the median ratios to PyTorch's f32.
 """
 
 import argparse
@@ -21,7 +22,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import onnxruntime
 import torch
+from onnxruntime.quantization import quantize_dynamic
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModel
 
@@ -71,6 +74,21 @@ def theirs(model, texts, size):
     return len(texts) / (time.perf_counter() - start)
 
 
+def sessions(a, folder, model, texts):
+    """The model in onnxruntime, in f32 and in 8 bits, as functions of a batch."""
+    some, mask = next(batches(texts, a.batch))
+    plain, small = folder / "f32.onnx", folder / "int8.onnx"
+    names, axes = ["input_ids", "attention_mask"], {0: "batch", 1: "length"}
+    shapes = tuple({at: torch.export.Dim(name) for at, name in axes.items()} for _ in names)
+    torch.onnx.export(model, (some, mask), plain, input_names=names, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    quantize_dynamic(plain, small, per_channel=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = a.threads
+    for file in (plain, small):
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        yield lambda session=session, **batch: session.run(None, {name: batch[name].numpy() for name in names})
+
+
 def ours(a, folder, dtype):
     command = [f"{a.tribunal}-bench", "encode", "--model", folder, "--dtype", dtype, "--threads", str(a.threads)]
     command += ["--texts", str(a.texts), "--rows", str(a.batch), "--repeats", "2", "--json"]
@@ -90,10 +108,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model, vocab = make(Path(folder), a.shape)
         texts = [ids(text, vocab) for text in range(a.texts)]
+        onnx = dict(zip(("onnxruntime f32", "onnxruntime int8"), sessions(a, Path(folder), model, texts)))
         measured = {}
         for pair in range(a.pairs):
             figures = {"torch f32": theirs(model.float(), texts, a.batch)}
             figures["torch bf16"] = theirs(model.bfloat16(), texts, a.batch)
+            figures |= {name: theirs(session, texts, a.batch) for name, session in onnx.items()}
             for dtype in ("f32", "bf16", "q8_0"):
                 figures[f"ours {dtype}"] = ours(a, folder, dtype)
             print(f"pair {pair + 1}: " + ", ".join(f"{name} {speed:.1f}" for name, speed in figures.items()), flush=True)
