@@ -226,16 +226,17 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     let out = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
     let home = home.path().display().to_string();
-    let judged = |name: &str, variables: &[(&str, &str)]| {
+    let judged_by = |name: &str, variables: &[(&str, &str)], kernels: &str| {
         let variables =
             [&[("TRIBUNAL_GPU_CHECK", "600"), ("TRIBUNAL_HOME", home.as_str())][..], variables].concat();
-        let cuda = ["--device", "cuda", "--kv-cache", "8MiB"];
+        let cuda = ["--device", "cuda", "--kv-cache", "8MiB", "--gpu-kernels", kernels];
         let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-sqm", &variables, &cuda);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{name}: {said}");
         let read = |file: &str| std::fs::read_to_string(out.path().join(name).join(file)).unwrap();
         (said, read("verdicts.jsonl"), read("run.json"))
     };
+    let judged = |name: &str, variables: &[(&str, &str)]| judged_by(name, variables, "auto");
     let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "attend_rows_d16_t16");
     let (said, by_plain, run) = judged("wrong", &[wrong]);
     assert!(said.contains("two layers of this model's width, step 0: row 0, column "), "{said}");
@@ -250,6 +251,11 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     let (said, _, run) = judged("tma", &[wrong]);
     assert!(said.contains("`gemm_bf16_tma_64x128` of [35, 3072] by [72, 3072]: row 0"), "{said}");
     assert!(said.contains("takes `--gpu-kernels proven`") && run.contains("proven kernels"), "{said}\n{run}");
+    std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
+    let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "gemm_bf16_tma_256x128_gated");
+    let (said, by_auto, _) = judged_by("new", &[wrong], "new");
+    assert!(said.contains("`gemm_bf16_tma_256x128_gated` of experts [80, 768]: row "), "{said}");
+    assert!(said.contains("this run takes `--gpu-kernels auto`") && by_auto == by_plain, "{said}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
     let hangs = [("TRIBUNAL_EMULATED_HANGING_KERNEL", "gemm_bf16_tma_64x128"), ("TRIBUNAL_GPU_CHECK", "3")];
     let (said, _, _) = judged("hanging", &hangs);

@@ -91,6 +91,8 @@ pub struct Options {
     pub kv_bytes: Option<usize>,
     /// Sequences in flight.
     pub n_rows: usize,
+    /// More sequences in flight, up to so many, on a GPU whose memory suits them. 0: none.
+    pub most_rows: usize,
     /// Prompt tokens of one step.
     pub step_tokens: usize,
     /// Positions of one sequence; `None` takes the model's, at most [`MAX_CONTEXT`].
@@ -145,6 +147,7 @@ impl Default for Options {
             kv: KvType::Bf16,
             kv_bytes: None,
             n_rows: 64,
+            most_rows: 0,
             step_tokens: 512,
             context: None,
             prefix_cache: true,
@@ -237,6 +240,8 @@ pub struct Facts {
     /// Bytes of all adapters beside the weights.
     pub adapter_bytes: usize,
     pub kv_bytes: usize,
+    /// Sequences in flight, on all devices together.
+    pub n_rows: usize,
     pub sizes: Sizes,
     /// [`Weights::remarks`] of its weights, and a remark on saved prefixes that others can have written.
     pub remarks: Vec<String>,

@@ -70,6 +70,7 @@ pub fn over(
     let models = devices.map(|device| ready(device, weights, &adapters, context, options));
     let models: Vec<Ready> = models.collect::<Result<_>>()?;
     let kv_bytes = models.iter().map(|ready| ready.kv_bytes).sum();
+    let n_rows = models.iter().map(|ready| ready.limits.n_rows).sum();
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source, chat_options, stops };
     let signature = signed::signature(options, &built);
@@ -85,6 +86,7 @@ pub fn over(
         weight_bytes: weights.n_bytes(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes,
+        n_rows,
         sizes: config.into(),
         remarks: weights.remarks().iter().cloned().chain(remark).collect(),
     };
@@ -171,6 +173,8 @@ fn ready(
         return Err(model::Error::from(error).into());
     }
     let mut model = loaded(device, weights, adapters, options)?;
+    let n_rows = most_rows(&*model, shares, free()?, options);
+    let options = &Options { n_rows, ..options.clone() };
     let (n_tokens, most) = largest_step(&*model, shares, free()?, options)?;
     model.runtime_mut().prepare(most)?;
     let room = cache(&mut *model, shares, free()?, options)?;
@@ -244,6 +248,23 @@ fn limits(config: &Config, options: &Options, n_tokens: usize, most: Option<Step
         prefix_cache: options.prefix_cache,
         whole_prompts: config.encoder.is_some(),
     }
+}
+
+/// The most sequences in flight, `options.most_rows` or less by halves, whose own positions fit the cache
+/// beside the largest step; `options.n_rows` if no more do.
+fn most_rows(model: &dyn Model, shares: Shares, free: usize, options: &Options) -> usize {
+    /// Positions that a sequence does not share with others: a judge's prompts mostly begin alike.
+    const OWN: usize = 256;
+    let config = model.config();
+    let of_row = OWN / BLOCK * shares.block_bytes + memory::LEAST_SLOTS * shares.state_bytes;
+    let fits = |n_rows: &usize| {
+        let most = memory::step_limits(config.into(), options.step_tokens, *n_rows, shares.context);
+        let left = free.saturating_sub(model.runtime().step_bytes(most) + memory::SPARE);
+        let cache = options.kv_bytes.map_or(left, |bytes| bytes / shares.n_cards);
+        (n_rows * of_row).max(shares.least()) <= cache && cache <= left
+    };
+    let candidates = std::iter::successors(Some(options.most_rows), |n| Some(n / 2));
+    candidates.take_while(|n| *n > options.n_rows).find(fits).unwrap_or(options.n_rows)
 }
 
 /// The largest step that leaves room for the cache, with its prompt tokens.

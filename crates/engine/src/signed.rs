@@ -38,6 +38,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         kv_bytes: _kv_bytes,
         // A row of a product depends on that row alone, whatever else is in the step.
         n_rows: _n_rows,
+        most_rows: _most_rows,
         step_tokens: _step_tokens,
         // The context in force is in `built`.
         context: _context,

@@ -135,7 +135,7 @@ impl Workers {
     /// # Errors
     /// Threads that cannot be started.
     pub fn start(models: Vec<Ready>, files: Option<&PrefixFiles>, options: &Options) -> Result<Self> {
-        let slack = options.n_rows.max(1) / 4 + 1;
+        let slack = models.iter().map(|ready| ready.limits.n_rows).max().unwrap_or(0) / 4 + 1;
         let start = |(i, ready)| start(i, ready, files, options);
         let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
         Ok(Self { handles: workers, router: Mutex::default(), slack })

@@ -151,7 +151,7 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> Res
     }
     let (model, engine) = (main.model(), main.engine.clone());
     let taken = &loaded[assignments[0].model.as_str()].located.options;
-    let n_rows = taken.n_rows * (1 + taken.more_devices.len());
+    let n_rows = engine.facts().n_rows;
     let memory: Memory = Box::new(move || memory(&engine));
     let mut notes: Vec<String> = loaded.values().flat_map(|loaded| loaded.notes.iter().cloned()).collect();
     notes.dedup();

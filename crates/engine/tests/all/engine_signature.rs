@@ -29,6 +29,8 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         kv,
         kv_bytes,
         n_rows,
+        // Of a GPU alone; a model's memory test has it.
+        most_rows: _,
         step_tokens,
         context,
         prefix_cache,

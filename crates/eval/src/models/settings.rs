@@ -8,6 +8,13 @@ use crate::{
     spec::{DeviceRequest, Dtype, Resources},
 };
 
+/// Sequences that a GPU takes by default where its memory suits them: 1,000 chats of an 8B on an H100 had 8,984
+/// answer tokens a second, against 7,650 with 256 sequences.
+const MOST_ROWS: usize = 1024;
+
+/// Sequences that all GPUs of a run take together by default, each with a thread of the judge.
+const ROWS_OF_ALL: usize = 2048;
+
 /// The engine's options. Impossible ones are rejected before anything is loaded.
 ///
 /// # Errors
@@ -38,6 +45,7 @@ pub fn options(resources: &Resources) -> Result<Options> {
         Dtype::Q8_0 => Some(Format::Q8_0),
     };
     let default = Options::on(device);
+    let most_rows = MOST_ROWS.min(ROWS_OF_ALL / (1 + devices.len()));
     Ok(Options {
         more_devices: devices,
         compute: Compute { tier, activations: resources.activations, floats },
@@ -45,6 +53,7 @@ pub fn options(resources: &Resources) -> Result<Options> {
         context: resources.context,
         kv_bytes: resources.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         n_rows: resources.batch.unwrap_or(default.n_rows),
+        most_rows: if resources.batch.is_none() { most_rows } else { 0 },
         prefix_cache: resources.prefix_cache,
         drafts: resources.drafts,
         hung_after: Duration::try_from_secs_f64(resources.hung_after).ok().filter(|limit| !limit.is_zero()),

@@ -194,14 +194,16 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     };
     let gpu = gpu.with_buffers_in_one();
     let (config, all) = (shape(&name), gpu.memory().unwrap().1);
-    let options = Options::on(Device::Cuda(gpu.clone()));
+    let options = Options { most_rows: 1024, ..Options::on(Device::Cuda(gpu.clone())) };
     let tokenizer =
         Tokenizer::from_json(&std::fs::read(tiny("qwen2").join("tokenizer.json")).unwrap(), None, None);
     let engine = Engine::over(&Weights::seeded(config.clone(), 1), tokenizer.unwrap(), &options).unwrap();
     let (facts, free) = (engine.facts().clone(), gpu.memory().unwrap().0);
-    let rows = options.step_tokens + options.n_rows;
-    let wanted = facts.sizes.logits_of(rows).clamp(options.n_rows, rows);
-    let most = StepLimits { rows, wanted, sequences: options.n_rows, context: facts.context };
+    let n_rows = facts.n_rows;
+    assert_eq!(n_rows, if name == "qwen2.5-32b" { 256 } else { 1024 }, "{name}: as many as suit the memory");
+    let rows = options.step_tokens + n_rows;
+    let wanted = facts.sizes.logits_of(rows).clamp(n_rows, rows);
+    let most = StepLimits { rows, wanted, sequences: n_rows, context: facts.context };
     let steps = step_bytes(facts.sizes, most);
     let loaded = all - free - facts.kv_bytes - steps;
     assert!(loaded.abs_diff(facts.weight_bytes) < 64 << 20, "{loaded} and {}", facts.weight_bytes);
