@@ -69,8 +69,6 @@ pub fn over(
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
     let models = devices.map(|device| ready(device, weights, &adapters, context, options));
     let models: Vec<Ready> = models.collect::<Result<_>>()?;
-    let kv_bytes = models.iter().map(|ready| ready.kv_bytes).sum();
-    let n_rows = models.iter().map(|ready| ready.limits.n_rows).sum();
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source, chat_options, stops };
     let signature = signed::signature(options, &built);
@@ -85,8 +83,8 @@ pub fn over(
         only_on_cpu: weights.only_on_cpu(),
         weight_bytes: weights.n_bytes(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
-        kv_bytes,
-        n_rows,
+        kv_bytes: models.iter().map(|ready| ready.kv_bytes).sum(),
+        n_rows: models.iter().map(|ready| ready.limits.n_rows).sum(),
         sizes: config.into(),
         remarks: weights.remarks().iter().cloned().chain(remark).collect(),
     };
