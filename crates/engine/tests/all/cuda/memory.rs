@@ -167,6 +167,9 @@ fn steps_run_in_exactly_the_memory_that_is_reckoned() {
     }
 }
 
+/// Bytes that are left unplanned.
+const SPARE: usize = 512 << 20;
+
 /// Tokens of a prompt for [`Part`]s of shapes.
 const PROMPT: usize = 8192;
 
@@ -175,7 +178,6 @@ const PROMPT: usize = 8192;
 #[test]
 fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     const NAME: &str = "memory::models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb";
-    const SPARE: usize = 512 << 20;
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
     let Some(name) = part() else {
         for name in ["qwen2.5-7b", "qwen2.5-32b", "llama-3.1-8b"] {
@@ -199,9 +201,8 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
         Tokenizer::from_json(&std::fs::read(tiny("qwen2").join("tokenizer.json")).unwrap(), None, None);
     let engine = Engine::over(&Weights::seeded(config.clone(), 1), tokenizer.unwrap(), &options).unwrap();
     let (facts, free) = (engine.facts().clone(), gpu.memory().unwrap().0);
-    let n_rows = facts.n_rows;
+    let (n_rows, rows) = (facts.n_rows, options.step_tokens + facts.n_rows);
     assert_eq!(n_rows, if name == "qwen2.5-32b" { 256 } else { 1024 }, "{name}: as many as suit the memory");
-    let rows = options.step_tokens + n_rows;
     let wanted = facts.sizes.logits_of(rows).clamp(n_rows, rows);
     let most = StepLimits { rows, wanted, sequences: n_rows, context: facts.context };
     let steps = step_bytes(facts.sizes, most);
