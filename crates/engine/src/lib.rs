@@ -342,13 +342,11 @@ impl Engine {
     /// Checks that prompt and answer fit the context.
     fn check_length(&self, prompt: usize, answer: usize) -> llm::Result<()> {
         let context = self.loaded.facts.context;
-        if prompt == 0 {
-            return Err(llm::Error::Prompt("the prompt is empty".into()));
+        match prompt + answer {
+            _ if prompt == 0 => Err(llm::Error::Prompt("the prompt is empty".into())),
+            length if length > context => Err(llm::Error::TooLong { prompt, answer, context }),
+            _ => Ok(()),
         }
-        if prompt + answer > context {
-            return Err(llm::Error::TooLong { prompt, answer, context });
-        }
-        Ok(())
     }
 
     /// Requests the scores of one chain of a tree of texts. The chain is part of the prompt, so that other

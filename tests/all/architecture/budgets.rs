@@ -14,10 +14,10 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_925),
     ("crates/cpu", "", 7_245),
     ("crates/cuda", "", 7_612),
-    ("crates/engine", "", 6_920),
+    ("crates/engine", "", 6_931),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
-    ("crates/judges", "", 13_390),
+    ("crates/judges", "", 13_365),
     ("crates/meta", "", 8_755),
     ("crates/replication", "", 3_790),
     ("crates/eval", "", 4_230),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_022;
+const LINES: usize = 94_014;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];
