@@ -28,9 +28,11 @@ class Server:
         self.states = tempfile.TemporaryDirectory(dir=ram)
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [a.server, "-m", gguf, "--host", "127.0.0.1", "--port", str(self.port), "-c", str(longest * a.slots),
-             "-np", str(a.slots), "-t", str(a.threads), "-tb", str(a.threads), "--slot-save-path", self.states.name,
+            [os.path.abspath(a.server), "-m", os.path.abspath(gguf), "--host", "127.0.0.1", "--port", str(self.port),
+             "-c", str(longest * a.slots), "-np", str(a.slots), "-t", str(a.threads), "-tb", str(a.threads),
+             "--slot-save-path", self.states.name,
              *(["-rtr"] if a.ik else [])],
+            cwd=self.states.name,  # ik_llama.cpp's leaves a log where it was started
             stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def __enter__(self):

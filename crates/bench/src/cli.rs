@@ -396,8 +396,7 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
         writeln!(out, "wrote {} questions to {}", requests.len(), file.display())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let n_rows = models::options(&args.engine)?.n_rows;
-    let (measured, replies) = workload::run_requests(&opened.engine, &requests, n_rows)?;
+    let (measured, replies) = workload::run_requests(&opened.engine, &requests)?;
     if let Some(file) = &args.replies {
         files::write(file, |lines| {
             requests.iter().zip(&replies).try_for_each(|(request, reply)| {

@@ -300,7 +300,7 @@ impl Bench<'_> {
                 // A fresh engine: its prefix tree is empty.
                 let engine = self.engine(tree, cascade)?;
                 let name = format!("documents of {length}, {setting}");
-                results.push(run_prompts(&engine, name, &self.questions(length), self.options.n_rows)?);
+                results.push(run_prompts(&engine, name, &self.questions(length))?);
             }
         }
         Ok(results)
@@ -312,7 +312,7 @@ impl Bench<'_> {
     /// An error of the engine.
     pub fn chats(&self) -> Result<WorkloadResult> {
         let engine = self.engine(true, true)?;
-        run_prompts(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed(), self.options.n_rows)
+        run_prompts(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed())
     }
 
     fn questions(&self, length: usize) -> Vec<Prompt> {
@@ -394,15 +394,15 @@ struct Prompt {
     answer: usize,
 }
 
-/// Runs prompts through an engine of `n_rows` rows.
-fn run_prompts(engine: &Engine, name: String, prompts: &[Prompt], n_rows: usize) -> Result<WorkloadResult> {
+/// Runs prompts through an engine.
+fn run_prompts(engine: &Engine, name: String, prompts: &[Prompt]) -> Result<WorkloadResult> {
     let ask = |i: usize, prompt: &Prompt| {
         let sampling =
             Sampling { max_tokens: prompt.answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
         let reply = engine.ask(&Chat::raw(prompt.text.as_str()), &ResponseFormat::Text, &sampling);
         reply.map_err(|source| Error::Llm { id: i.to_string(), source })
     };
-    let (replies, seconds) = send_all(prompts, n_rows, ask)?;
+    let (replies, seconds) = send_all(prompts, engine.facts().n_rows, ask)?;
     let sum = |part: fn(&Reply) -> usize| replies.iter().map(part).sum::<usize>();
     let answer_tokens = sum(|r| r.usage.generated);
     Ok(WorkloadResult {

@@ -40,6 +40,7 @@ pub enum Failed {
 /// # Errors
 /// If the model cannot be loaded or a request cannot be answered.
 pub fn compare(path: &Path, base: &Options, requests: &[Request]) -> Result<Vec<Variant>, Failed> {
+    let base = &Options { most_rows: 0, ..base.clone() };
     let plain = Options { n_rows: 1, prefix_cache: false, drafts: false, threads: Some(1), ..base.clone() };
     let reference = ask(path, &plain, &[requests], 1)?;
     let expected = bits(&reference[0].1);
@@ -111,7 +112,7 @@ fn ask(path: &Path, options: &Options, parts: &[&[Request]], times: usize) -> Re
     // The adapter that is loaded is the one that is meant.
     let engine = engine.with_adapter((!options.adapters.is_empty()).then_some(0));
     let cycled = parts.iter().cycle().take(parts.len() * times);
-    cycled.map(|part| Ok(run_requests(&engine, part, options.n_rows)?)).collect()
+    cycled.map(|part| Ok(run_requests(&engine, part)?)).collect()
 }
 
 fn variant(name: &str, requests: &[Request], expected: &[Bits], (measured, replies): &Run) -> Variant {

@@ -33,15 +33,11 @@ pub struct WorkloadStats {
     pub error_spans_per_s: f64,
 }
 
-/// Sends the requests to an engine of `n_rows` rows; the replies are in the order of the requests.
+/// Sends the requests to an engine; the replies are in the order of the requests.
 ///
 /// # Errors
 /// No request, and the error of the first request without an answer.
-pub fn run_requests(
-    engine: &Engine,
-    requests: &[Request],
-    n_rows: usize,
-) -> Result<(WorkloadStats, Vec<Reply>)> {
+pub fn run_requests(engine: &Engine, requests: &[Request]) -> Result<(WorkloadStats, Vec<Reply>)> {
     if requests.is_empty() {
         return Err(Error::Nothing);
     }
@@ -50,7 +46,7 @@ pub fn run_requests(
         let reply = engine.ask(&request.chat, &request.form(), &sampling);
         reply.map_err(|source| Error::Llm { id: request.id.clone(), source })
     };
-    let (replies, seconds) = send_all(requests, n_rows, ask)?;
+    let (replies, seconds) = send_all(requests, engine.facts().n_rows, ask)?;
     Ok((summarise(requests, &replies, seconds), replies))
 }
 

@@ -29,7 +29,7 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         kv,
         kv_bytes,
         n_rows,
-        // Of a GPU alone; a model's memory test has it.
+        // For GPUs only; the memory tests of large models cover it.
         most_rows: _,
         step_tokens,
         context,
