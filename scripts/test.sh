@@ -119,7 +119,8 @@ scripts/tokenizers.sh "$TRIBUNAL_TOKENIZERS"
 
 step "tests"
 if [ -n "$all" ]; then
-  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000 TRIBUNAL_TEST_TIMINGS=all
+  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000
+  export TRIBUNAL_TEST_TIMINGS=all TRIBUNAL_TEST_METHODS=all
 fi
 export INSTA_SNAPSHOT_REFERENCES_FILE="$quick/snapshots"
 cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast

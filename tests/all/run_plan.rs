@@ -266,7 +266,7 @@ fn what_is_expected_lies_between_least_and_most() {
                 granularity: method.granularities.iter().copied().find(|g| *g == Granularity::Seg),
                 shots: (method.name == "gmicl").then(|| rated.path().to_owned()),
                 prompts: (preset == Preset::Code).then(|| published(method.name)).flatten(),
-                max_tokens: Some(120),
+                max_tokens: Some(64),
                 ..Settings::default()
             };
             let request = match (method.name, preset) {

@@ -25,9 +25,11 @@ fn models_of_2026_judge_end_to_end() {
         ("ministral3", "gemba-mqm"),
     ] {
         let model = with_long_context(name, folder.path());
-        let first = judged(&format!("{name}-one"), &model, method, &["--batch", "1", "--no-graphs"]);
+        let first =
+            judged(&format!("{name}-one"), &model, method, &["--batch", "1", "--no-graphs", "--limit", "2"]);
         assert!(first.lines().count() > 0, "{name}, {method}");
-        let second = judged(&format!("{name}-two"), &model, method, &["--tensor-parallel", "2"]);
+        let second =
+            judged(&format!("{name}-two"), &model, method, &["--tensor-parallel", "2", "--limit", "2"]);
         assert!(first == second, "{name}, {method}:\n{first}\n{second}");
     }
 }
