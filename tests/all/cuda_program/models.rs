@@ -19,10 +19,10 @@ fn models_of_2026_judge_end_to_end() {
     };
     for (name, method) in [
         ("qwen3-moe", "gemba-mqm"),
-        ("glm4-moe", "gemba-mqm"),
+        ("glm4-moe", "gemba-sqm"),
         ("qwen3-5", "fsp:shots=0"),
-        ("gemma2", "gemba-mqm"),
-        ("ministral3", "gemba-mqm"),
+        ("gemma2", "gemba-sqm"),
+        ("ministral3", "gemba-sqm"),
     ] {
         let model = with_long_context(name, folder.path());
         let first =
