@@ -44,12 +44,22 @@ done
 step "format"
 cargo fmt --all --check
 
+if [ -z "$fast" ]; then
+  step "CUDA compiler"
+  scripts/cuda/toolkit.sh
+  . .cuda/env
+  # One generation of GPUs is enough here; scripts/cuda/check.sh --all compiles for others.
+  export TRIBUNAL_CUDA_GENERATIONS=90a
+fi
+# Set for clippy too: build scripts run again where a variable that they read has changed.
+export PYO3_BUILD_EXTENSION_MODULE=1
+
 step "clippy"
 cargo clippy --locked --workspace --all-targets -- -D warnings
 
 if [ -n "$fast" ]; then
   step "unit tests"
-  PYO3_BUILD_EXTENSION_MODULE=1 cargo test --locked --workspace --lib --bins
+  cargo test --locked --workspace --lib --bins
   step "the fast tests passed"
   exit
 fi
@@ -62,16 +72,9 @@ if [ -n "$all" ]; then
   done
 fi
 
-step "CUDA compiler"
-scripts/cuda/toolkit.sh
-. .cuda/env
-# One generation of GPUs is enough here; scripts/cuda/check.sh --all compiles for others.
-export TRIBUNAL_CUDA_GENERATIONS=90a
-
 step "build"
 # All crates in one breath, the Python module too: features of shared dependencies are then the same, and none of them is
 # compiled twice. (Python is found by the interpreter that loads the module, not by the linker.)
-export PYO3_BUILD_EXTENSION_MODULE=1
 everything=(--locked --workspace --features tribunal/cuda)
 cargo build "${everything[@]}" --lib --bins --tests
 

@@ -44,7 +44,7 @@ pub fn options(resources: &Resources) -> Result<Options> {
         Dtype::Q8_0 => Some(Format::Q8_0),
     };
     let default = Options::on(device);
-    let most_rows = MOST_ROWS.min(ROWS_OF_ALL / (1 + devices.len()));
+    let most_rows = MOST_ROWS.min(ROWS_OF_ALL / (1 + devices.len()).next_power_of_two());
     Ok(Options {
         more_devices: devices,
         compute: Compute { tier, activations: resources.activations, floats },
