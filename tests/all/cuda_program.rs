@@ -248,12 +248,15 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     let (said, _, _) = judged("known", &[wrong]);
     assert!(!said.contains("two layers"), "it is known: {said}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
-    // `new` and `auto` have this kernel, `proven` has not.
     let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "gemm_bf16_tma_64x128");
-    let (said, by_proven, run) = judged_by("tma", &[wrong], "new");
+    let (said, _, run) = judged("tma", &[wrong]);
     assert!(said.contains("`gemm_bf16_tma_64x128` of [35, 3072] by [72, 3072]: row 0"), "{said}");
     assert!(said.contains("takes `--gpu-kernels proven`") && run.contains("proven kernels"), "{said}\n{run}");
-    assert_eq!(by_proven, by_plain);
+    std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
+    let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "gemm_bf16_tma_256x128_gated");
+    let (said, by_auto, _) = judged_by("new", &[wrong], "new");
+    assert!(said.contains("`gemm_bf16_tma_256x128_gated` of experts [80, 768]: row "), "{said}");
+    assert!(said.contains("this run takes `--gpu-kernels auto`") && by_auto == by_plain, "{said}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
     let hangs = [("TRIBUNAL_EMULATED_HANGING_KERNEL", "gemm_bf16_tma_64x128"), ("TRIBUNAL_GPU_CHECK", "3")];
     let (said, _, _) = judged("hanging", &hangs);
