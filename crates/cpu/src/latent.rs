@@ -20,7 +20,6 @@ use super::{
     rotary::rotate,
     schedule::{Item, gemm_each},
     shared::Shared,
-    values,
 };
 use tribunal_model::{
     BLOCK, Config, Error, Result, Weights,
@@ -28,6 +27,7 @@ use tribunal_model::{
     backend::{Cut, Matrices},
     config,
     step::Step,
+    weights::values,
 };
 
 /// Rows of heads whose products are in memory at a time.
@@ -122,7 +122,7 @@ fn heads(weights: &Weights, module: &str, config: &Config, compute: Compute) -> 
 /// The transpose of a matrix `[n, k]`: in its own format where that is a float, else in f32, which holds the
 /// same numbers.
 fn transposed(format: Format, [n, k]: [usize; 2], blocks: &[u8]) -> Result<Packed, super::Error> {
-    let numbers = values(format, [n, k], blocks);
+    let numbers = values(format, blocks);
     let columns: Vec<f32> = (0..k).flat_map(|j| numbers.iter().skip(j).step_by(k)).copied().collect();
     let format = if format.is_float() { format } else { Format::F32 };
     Packed::pack(format, k, n, &encode(format, &columns))

@@ -229,21 +229,6 @@ impl Packed {
     }
 }
 
-/// The values of a matrix, by rows, as ggml dequantises them.
-///
-/// Shape: `blocks` the format's blocks of `[n, k]`; the result `[n, k]`.
-///
-/// # Panics
-/// When the blocks are not those of the shape.
-pub fn values(format: Format, [n, k]: [usize; 2], blocks: &[u8]) -> Vec<f32> {
-    let packed = Packed::pack(format, n, k, blocks).expect("blocks of the shape");
-    let mut values = vec![0.0; n * k];
-    for (i, row) in values.chunks_exact_mut(k).enumerate() {
-        packed.dequantize_row(i, row);
-    }
-    values
-}
-
 /// Checks that bytes have the length of a matrix.
 fn check(format: Format, n: usize, k: usize, blocks: &[u8]) -> Result<(), Error> {
     if !k.is_multiple_of(format.block()) {

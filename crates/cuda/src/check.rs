@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::{
     Error, Gpu, KernelSet,
-    products::{Kind, Way, multiplied_as},
+    products::{Kind, Way},
     quant_layout::QuantLayout,
 };
 use tribunal_core::digest::hash_of_bits;
 use tribunal_model::{
     BLOCK, Config, KvType, Model, Part, Result, Step, Weights,
     families::from_json,
-    weights::{Format, seeded::blocks},
+    weights::{Format, seeded::blocks, values},
 };
 
 /// A wrong result in words: the kernel, and the place of the first difference.
@@ -46,9 +46,6 @@ impl Difference {
         })
     }
 }
-
-/// The values of a matrix `[n, k]` of a format's blocks, by rows.
-pub type Values = fn(Format, [usize; 2], &[u8]) -> Vec<f32>;
 
 /// Seeded numbers.
 struct Draw(u32);
@@ -178,11 +175,10 @@ const ANSWER: usize = 4;
 impl Gpu {
     /// The first difference from the kernels' definitions, if any; with a checkpoint, in the products of its
     /// formats alone and in two layers of its width with seeded weights. Its own weights are not read.
-    /// `values` are the exact ones of a matrix.
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check(&self, weights: Option<&Weights>, values: Values) -> Result<Option<Difference>> {
+    pub fn check(&self, weights: Option<&Weights>) -> Result<Option<Difference>> {
         if let Some(found) = self.check_tensor_core()? {
             return Ok(Some(found));
         }
@@ -190,7 +186,7 @@ impl Gpu {
         if let Some(found) = self.check_products(&formats)? {
             return Ok(Some(found));
         }
-        if let Some(found) = self.check_panels(&formats, values)? {
+        if let Some(found) = self.check_panels(&formats)? {
             return Ok(Some(found));
         }
         if let Some(found) = self.check_small_layers()? {
@@ -238,7 +234,7 @@ impl Gpu {
 
     /// Compares every kernel that computes a product of these formats with the plain one of its format.
     fn check_products(&self, formats: &[Format]) -> Result<Option<Difference>, Error> {
-        for &format in formats.iter().filter(|&&format| multiplied_as(format) == format) {
+        for &format in formats {
             let Way::Direct(kind) = Way::new(format) else { continue };
             if let Some(found) = self.check_grouped(kind, format)? {
                 return Ok(Some(found));
@@ -259,14 +255,14 @@ impl Gpu {
         Ok(None)
     }
 
-    /// Compares every kernel that rounds these formats' weights to `bf16` with these values.
-    fn check_panels(&self, formats: &[Format], values: Values) -> Result<Option<Difference>, Error> {
+    /// Compares every kernel that rounds these formats' weights to `bf16` with their values.
+    fn check_panels(&self, formats: &[Format]) -> Result<Option<Difference>, Error> {
         let [n, k] = PANEL;
         for &format in formats {
             let rows = Draw(5).rows(format, n, k);
             let Some((kernel, computed)) = self.dequantized(format, &rows, PANEL)? else { continue };
             // The sign of a zero, which the two may have differently, moves no sum: `+ 0.0` clears it.
-            let values = values(format, PANEL, &rows).into_iter();
+            let values = values(format, &rows).into_iter();
             let expected: Vec<f32> = values.map(|value| bf16::from_f32(value).to_f32() + 0.0).collect();
             let computed: Vec<f32> =
                 computed.into_iter().map(|bits| bf16::from_bits(bits).to_f32() + 0.0).collect();
@@ -365,7 +361,8 @@ impl Gpu {
 /// checkpoint, all.
 fn formats(weights: Option<&Weights>) -> Vec<Format> {
     let has = |format| weights.is_none_or(|weights| weights.tensors().any(|(_, used, _)| used == format));
-    let is_checked = |format: &Format| format.is_on_gpus() && (*format == Format::Bf16 || has(*format));
+    let is_checked =
+        |format: &Format| format.on_gpus() == *format && (*format == Format::Bf16 || has(*format));
     Format::ALL.into_iter().filter(is_checked).collect()
 }
 

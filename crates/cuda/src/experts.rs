@@ -18,7 +18,7 @@ use super::{
     quant_layout::{QuantLayout, STRIP},
     shard::Shard,
     weight_upload::WeightUpload,
-    weights::{Linear, Part, bf16_bits},
+    weights::{Linear, Part, round_to_bf16},
 };
 use tribunal_model::{
     Error, Weights,
@@ -204,16 +204,16 @@ impl Encoding {
 
     /// Bytes of 16 rows.
     fn strip_bytes(self) -> usize {
-        let as_rows = STRIP * products::multiplied_as(self.format).row_bytes(self.k);
+        let as_rows = STRIP * self.format.on_gpus().row_bytes(self.k);
         self.planes().map_or(as_rows, |planes| planes.strip_bytes())
     }
 
     /// Whole strips of rows, in the layout for products.
     fn write(self, rows: &[u8], out: &mut [u8]) {
-        match (bf16_bits(self.format), self.planes()) {
-            (Some(round), _) => round(rows, out),
-            (None, Some(planes)) => planes.write(rows, out),
-            (None, None) => out.copy_from_slice(rows),
+        match self.planes() {
+            Some(planes) => planes.write(rows, out),
+            None if self.format.on_gpus() != self.format => round_to_bf16(self.format, rows, out),
+            None => out.copy_from_slice(rows),
         }
     }
 }

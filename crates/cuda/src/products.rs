@@ -80,16 +80,10 @@ pub enum Kind {
     Q6K,
 }
 
-/// The format in which products read a weight of the file: `bf16` for the floating-point formats, which are
-/// rounded once, when they are loaded.
-pub fn multiplied_as(format: Format) -> Format {
-    if matches!(format, Format::F32 | Format::F16) { Format::Bf16 } else { format }
-}
-
 /// The way to multiply by weights of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// By kernels of their own: `bf16` from rows ([`multiplied_as`]), the others from `super::quant_layout`.
+    /// By kernels of their own: `bf16` from rows, the others from `super::quant_layout`.
     Direct(Kind),
     /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, which is then
     /// multiplied.
@@ -99,8 +93,7 @@ pub enum Way {
 impl Way {
     /// The way of a format.
     pub fn new(format: Format) -> Self {
-        match format {
-            Format::Bf16 | Format::F16 | Format::F32 => Self::Direct(Kind::Bf16),
+        match format.on_gpus() {
             Format::Q8_0 => Self::Direct(Kind::Q8_0),
             Format::Mxfp4 => Self::Direct(Kind::Mxfp4),
             Format::Q4K => Self::Direct(Kind::Q4K),
@@ -110,9 +103,7 @@ impl Way {
             Format::Q5_0 => Self::Panel("dequantize_q5_0"),
             Format::Q5_1 => Self::Panel("dequantize_q5_1"),
             Format::Q5K => Self::Panel("dequantize_q5_k"),
-            Format::Q2K | Format::Q3K | Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => {
-                unreachable!("refused before a tensor is read")
-            }
+            _ => Self::Direct(Kind::Bf16),
         }
     }
 }

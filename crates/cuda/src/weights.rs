@@ -1,10 +1,10 @@
 //! A checkpoint's matrices on a GPU. During the upload, quantised ones are arranged in the layout for
-//! products, and f32 and f16 are rounded to bf16. Neighbouring matrices of one input and one format become
+//! products, and f32, f16 and the formats without such a layout are rounded to bf16. Neighbouring matrices of one input and one format become
 //! one.
 
 use std::{ops::Range, sync::Arc};
 
-use half::{bf16, f16};
+use half::bf16;
 use rayon::prelude::*;
 
 use super::{
@@ -20,7 +20,7 @@ use tribunal_model::{
     Result, Weights,
     backend::Matrices,
     config::DeltaNet,
-    weights::{Format, seeded::Fill},
+    weights::{Format, seeded::Fill, values},
 };
 
 /// Weight matrices of one input.
@@ -106,12 +106,12 @@ impl<'a> Found<'a> {
 
     /// Returns true if the layout for products differs from the file's: planes, or values rounded to `bf16`.
     fn is_converted(&self) -> bool {
-        self.planes().is_some() || products::multiplied_as(self.format) != self.format
+        self.planes().is_some() || self.format.on_gpus() != self.format
     }
 
     /// Bytes on the device.
     fn device_bytes(&self) -> usize {
-        let (n, format) = (self.rows.len(), products::multiplied_as(self.format));
+        let (n, format) = (self.rows.len(), self.format.on_gpus());
         self.planes().map_or(n * format.row_bytes(self.k), |planes| planes.bytes(n))
     }
 
@@ -125,10 +125,9 @@ impl<'a> Found<'a> {
             }
         };
         let n = self.rows.len();
-        if let Some(bits) = bf16_bits(self.format) {
-            let units = (n, 2 * self.k);
-            return upload.send_to(to, units.0, units.1, &mut |rows, piece| {
-                bits(&file[rows.start * row_bytes..rows.end * row_bytes], piece);
+        if self.format.on_gpus() != self.format {
+            return upload.send_to(to, n, 2 * self.k, &mut |rows, piece| {
+                round_to_bf16(self.format, &file[rows.start * row_bytes..rows.end * row_bytes], piece);
             });
         }
         match self.planes() {
@@ -145,24 +144,15 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Writes rows of a file in the layout for products.
-pub(super) type Write = fn(&[u8], &mut [u8]);
-
-/// The conversion of a format that is rounded to `bf16` during the upload; `None` for every other format.
-pub(super) fn bf16_bits(format: Format) -> Option<Write> {
-    fn round<const N: usize>(from: &[u8], to: &mut [u8], value: impl Fn([u8; N]) -> f32 + Sync) {
-        const PIECE: usize = 1 << 14;
-        to.par_chunks_mut(2 * PIECE).zip(from.par_chunks(N * PIECE)).for_each(|(to, from)| {
-            for (to, from) in to.as_chunks_mut::<2>().0.iter_mut().zip(from.as_chunks::<N>().0) {
-                *to = bf16::from_f32(value(*from)).to_le_bytes();
-            }
-        });
-    }
-    match format {
-        Format::F32 => Some(|from, to| round(from, to, f32::from_le_bytes)),
-        Format::F16 => Some(|from, to| round(from, to, |bytes| f16::from_le_bytes(bytes).to_f32())),
-        _ => None,
-    }
+/// Rounds rows of a file, in whole blocks, to `bf16`.
+pub(super) fn round_to_bf16(format: Format, from: &[u8], to: &mut [u8]) {
+    const PIECE: usize = 1 << 14;
+    let pieces = to.par_chunks_mut(2 * PIECE).zip(from.par_chunks(format.row_bytes(PIECE)));
+    pieces.for_each(|(to, from)| {
+        for (to, value) in to.as_chunks_mut::<2>().0.iter_mut().zip(values(format, from)) {
+            *to = bf16::from_f32(value).to_le_bytes();
+        }
+    });
 }
 
 impl Linear {
@@ -264,17 +254,18 @@ impl Table {
     ) -> Result<Self> {
         let found = Found::new(weights, name, shape, 0..shape[0])?;
         let outputs = shard.outputs(shape[0], 1);
-        let memory = Arc::new(match &found.from {
-            Source::File(bytes) => upload.bytes(bytes, WEIGHTS)?,
-            Source::Seed(_) => {
+        let is_held = found.format.is_float() || found.format.on_gpus() == found.format;
+        let (memory, format) = match &found.from {
+            Source::File(bytes) if is_held => (upload.bytes(bytes, WEIGHTS)?, found.format),
+            _ => {
                 let memory = upload.memory(found.device_bytes())?;
                 found.send(memory.at(), upload)?;
-                memory
+                (memory, Format::Bf16)
             }
-        });
-        let format = found.format;
+        };
+        let memory = Arc::new(memory);
         // Products read the table only where it is the output matrix.
-        let converted = if weights.config().tied && found.is_converted() {
+        let converted = if weights.config().tied && is_held && found.is_converted() {
             let multiplied = Found { rows: outputs.clone(), ..found };
             let memory = upload.memory(multiplied.device_bytes())?;
             multiplied.send(memory.at(), upload)?;
@@ -304,7 +295,7 @@ pub(super) fn embed_kernel(format: Format) -> &'static str {
         Format::Q5K => "embed_q5_k",
         Format::Q6K => "embed_q6_k",
         Format::Q2K | Format::Q3K | Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => {
-            unreachable!("refused before a tensor is read")
+            unreachable!("rounded to bf16 when it is loaded")
         }
     }
 }

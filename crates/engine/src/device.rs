@@ -200,8 +200,8 @@ impl Device {
                 }
                 Ok(Box::new(Decoder::load(weights, cpu)?))
             }
-            Self::Cuda(gpu) => weights.check_gpu().and_then(|()| cuda::load(gpu, weights)),
-            Self::Group(group) => weights.check_gpu().and_then(|()| cuda::load_on_group(group, weights)),
+            Self::Cuda(gpu) => cuda::load(gpu, weights),
+            Self::Group(group) => cuda::load_on_group(group, weights),
         }
     }
 }

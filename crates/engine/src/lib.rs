@@ -234,9 +234,9 @@ pub struct Facts {
     pub score_head: Option<ScoreHead>,
     /// Of an encoder, which gives hidden states and answers nothing.
     pub encoder: Option<EncoderConfig>,
-    /// [`Weights::only_on_cpu`] of its weights.
-    pub only_on_cpu: Option<String>,
     pub weight_bytes: usize,
+    /// [`Weights::n_bytes_on_gpus`], whatever the device.
+    pub weight_bytes_on_gpus: usize,
     /// Bytes of all adapters beside the weights.
     pub adapter_bytes: usize,
     pub kv_bytes: usize,

@@ -138,11 +138,10 @@ impl Need {
     /// The need of the model in a GGUF file or a safetensors folder.
     ///
     /// # Errors
-    /// A model that is not supported, or not on GPUs.
+    /// A model that is not supported.
     pub fn of(path: &Path, options: &Options) -> Result<Self> {
         let weights = Weights::open(path)?;
-        weights.check_gpu()?;
-        Ok(Self::new(weights.config().into(), weights.n_bytes(), options))
+        Ok(Self::new(weights.config().into(), weights.n_bytes_on_gpus(), options))
     }
 
     pub fn total(&self) -> usize {

@@ -80,8 +80,8 @@ pub fn over(
         n_layers: config.n_layers,
         score_head: config.score_head,
         encoder: config.encoder,
-        only_on_cpu: weights.only_on_cpu(),
         weight_bytes: weights.n_bytes(),
+        weight_bytes_on_gpus: weights.n_bytes_on_gpus(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes: models.iter().map(|ready| ready.kv_bytes).sum(),
         n_rows: models.iter().map(|ready| ready.limits.n_rows).sum(),
@@ -134,9 +134,10 @@ fn ready(
     options: &Options,
 ) -> Result<Ready> {
     let config = weights.config();
-    let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
+    let adapter_bytes = adapters.iter().map(Adapter::n_bytes).sum::<usize>();
     let gpus = device.gpus();
     if gpus.is_empty() {
+        let loaded_bytes = weights.n_bytes() + adapter_bytes;
         // Checked before weights are read, which takes a while.
         let n_weights = weights.tensors().map(|(_, _, shape)| shape.iter().product::<usize>()).sum();
         memory::check_weights(loaded_bytes, n_weights, memory::available())?;
@@ -156,7 +157,7 @@ fn ready(
         let Room { n_blocks, n_slots } = room;
         return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
-    weights.check_gpu()?;
+    let loaded_bytes = weights.n_bytes_on_gpus() + adapter_bytes;
     let shares = Shares::new(gpus.len(), &device.share(config)?, context, options);
     if let Some(kv_bytes) = options.kv_bytes {
         room(shares, kv_bytes / shares.n_cards, options)?;

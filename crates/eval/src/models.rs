@@ -466,14 +466,10 @@ fn memory(engine: &Engine) -> Vec<(String, String)> {
         rows.push(("adapters".to_owned(), shown(facts.adapter_bytes)));
     }
     rows.push(("KV cache".to_owned(), shown(facts.kv_bytes)));
-    if let Some(why) = &facts.only_on_cpu {
-        rows.push(("on a GPU".to_owned(), format!("not in this version, since {why}")));
-        return rows;
-    }
     // On a GPU it is loaded already.
     if facts.signature.get("device") == Some("cpu") {
         let options = Options { context: Some(facts.context), ..Options::for_gpu() };
-        let need = Need::new(facts.sizes, facts.weight_bytes + facts.adapter_bytes, &options);
+        let need = Need::new(facts.sizes, facts.weight_bytes_on_gpus + facts.adapter_bytes, &options);
         rows.push(("on a GPU".to_owned(), gpu_memory::sum(&need)));
         rows.push(("GPU memory".to_owned(), GpuMemory::find(None).verdict(&need, 1)));
     }

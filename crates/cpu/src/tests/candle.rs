@@ -66,8 +66,10 @@ fn rows_are_those_of_the_gguf_package() {
             let mut row = vec![0.0; k];
             packed.dequantize_row(i, &mut row);
             // To the bit, except for the sign of zeros, which all are positive here.
-            let is_same = |(a, b): (&f32, &f32)| a.to_bits() == (b + 0.0).to_bits();
+            let is_same = |(a, b): (&f32, &f32)| (a + 0.0).to_bits() == (b + 0.0).to_bits();
             assert!(row.iter().zip(values).all(is_same), "{name}, row {i}");
+            let unpacked = tribunal_model::weights::values(format, &blocks[i]);
+            assert!(unpacked.iter().zip(values).all(is_same), "{name}, row {i} from its blocks");
         }
     }
 }
@@ -83,6 +85,8 @@ fn rows_are_candles_to_the_bit() {
             for (i, want) in want.iter().enumerate() {
                 packed.dequantize_row(i, &mut got);
                 assert_eq!(&got, want, "{format:?} [{n}, {k}] row {i}");
+                let row = &bytes[i * format.row_bytes(k)..][..format.row_bytes(k)];
+                assert_eq!(&tribunal_model::weights::values(format, row), want, "{format:?} row {i}");
             }
         }
     }

@@ -48,7 +48,7 @@ impl Cuda {
     /// Loads a layer's projections.
     ///
     /// # Errors
-    /// A missing tensor, another shape, matrices of heads that are not floats, or no memory.
+    /// A missing tensor, another shape, or no memory.
     pub(super) fn latent_weights(&self, weights: &Weights, module: &str) -> Result<Latent> {
         let heads = &self.config.full;
         let missing = || weights.bad(module, "expected a model with latent attention");
@@ -210,9 +210,9 @@ fn matrices_of_heads(
     let &config::Latent { rank, plain_dim, value_dim, .. } = latent;
     let floats = |part: &str, shape: [usize; 2]| {
         let name = format!("{module}.{part}.weight");
-        let values = weights.float_tensor(&name, &shape)?;
+        let stored = weights.get(&name, &shape)?;
         weights.used(&name);
-        Ok::<_, tribunal_model::Error>(values)
+        Ok::<_, tribunal_model::Error>(tribunal_model::weights::values(stored.dtype, &stored.bytes))
     };
     if !weights.contains(&format!("{module}.kv_b_proj.weight")) {
         let keys = floats("k_b_proj", [n_heads * rank, plain_dim])?;

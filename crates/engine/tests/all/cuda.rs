@@ -35,6 +35,7 @@ mod latent;
 mod memory;
 mod products;
 mod ranks;
+mod rounded;
 
 /// A GPU on which a write past the end of a step's buffer does not go to the next one.
 fn gpu() -> Option<Device> {

@@ -30,7 +30,7 @@ pub struct Family {
 
 mod beside;
 mod hybrid;
-mod latent;
+pub mod latent;
 mod llamas;
 
 fn size(n: u32) -> Value {

@@ -49,14 +49,14 @@ fn with_config(tensors: &Tensors, config: &Value) -> tempfile::TempDir {
 }
 
 /// A case of the golden: its settings, its tensors, and the values of its modules.
-struct Case {
-    name: String,
+pub struct Case {
+    pub name: String,
     settings: Value,
     tensors: Tensors,
     values: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
-fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let golden = root().join("tests/golden/quantised");
     let all = read(&golden.with_extension("safetensors"));
     let json = fs::read(golden.with_extension("json")).unwrap();
@@ -81,19 +81,32 @@ impl Case {
         self.values.keys().map(String::as_str).collect()
     }
 
-    fn folder(&self) -> tempfile::TempDir {
+    pub fn folder(&self) -> tempfile::TempDir {
         folder(&self.modules(), &self.tensors, &self.settings)
+    }
+
+    /// The same numbers as floats.
+    pub fn as_floats(&self) -> tempfile::TempDir {
+        let module = |(module, (shape, values)): (&String, &(Vec<usize>, Vec<f32>))| {
+            let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            (format!("{module}.weight"), (Dtype::F32, shape.clone(), bytes))
+        };
+        folder(&self.modules(), &self.values.iter().map(module).collect(), &Value::Null)
     }
 }
 
-/// Logits of the last token of a sequence, with exact activations.
 fn logits(folder: &Path) -> Vec<u32> {
-    let weights = Weights::open(folder).unwrap_or_else(|error| panic!("{error}"));
+    bits(&logits_on(&Device::Cpu, folder, KvType::F32))
+}
+
+/// Logits of the last token of a sequence, on a CPU with exact activations.
+pub fn logits_on(device: &Device, path: &Path, kv: KvType) -> Vec<f32> {
+    let weights = Weights::open(path).unwrap_or_else(|error| panic!("{error}"));
     let compute = Compute { activations: Activations::Float, ..Compute::default() };
-    let mut model = Device::Cpu.load(&weights, compute).unwrap();
-    let ids: Vec<u32> = (0..40).map(|i| (i * 17 + 3) % 300).collect();
-    let mut desk = Desk::new(&mut *model, &[ids], KvType::F32);
-    bits(&desk.step(&[(0, 40)]).pop().unwrap())
+    let mut model = device.load(&weights, compute).unwrap();
+    let ids: Vec<u32> = (0..40).map(|i| (i * 17 + 3) % 256).collect();
+    let mut desk = Desk::new(&mut *model, &[ids], kv);
+    desk.step(&[(0, 40)]).pop().unwrap()
 }
 
 #[test]
@@ -129,16 +142,7 @@ fn values_are_those_that_are_meant() {
 #[test]
 fn logits_are_those_of_the_same_numbers_as_floats() {
     for case in cases() {
-        let plain: Tensors = case
-            .values
-            .iter()
-            .map(|(module, (shape, values))| {
-                let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-                (format!("{module}.weight"), (Dtype::F32, shape.clone(), bytes))
-            })
-            .collect();
-        let floats = folder(&case.modules(), &plain, &Value::Null);
-        assert_eq!(logits(case.folder().path()), logits(floats.path()), "{}", case.name);
+        assert_eq!(logits(case.folder().path()), logits(case.as_floats().path()), "{}", case.name);
     }
 }
 

@@ -68,7 +68,7 @@ pub fn check(device: &DeviceRequest, model: Option<&str>, kernels: KernelSet) ->
     let weights = model.map(weights).transpose()?;
     let check = |gpu: &&Gpu| {
         let start = Instant::now();
-        let wrong = match gpu.with_kernels(kernels).check(weights.as_ref(), tribunal_cpu::values) {
+        let wrong = match gpu.with_kernels(kernels).check(weights.as_ref()) {
             Ok(difference) => difference.map(|difference| difference.to_string()),
             // For example, a kernel that accesses memory outside its buffers.
             Err(error) => match cuda::Error::of_model(&error) {

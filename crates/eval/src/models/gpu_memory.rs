@@ -93,8 +93,9 @@ pub fn sum(need: &Need) -> String {
     )
 }
 
-/// Describes the weights of a file that each step rounds to bf16 on a GPU, and the extra cost over products
-/// in their own format; `None` where none is rounded. `tensors`: their number and weights by data type.
+/// Describes the quantised weights of a file that are rounded to bf16 on a GPU: when they are loaded, or in
+/// each step, with the extra cost over products in their own format; `None` where none is rounded.
+/// `tensors`: their number and weights by data type.
 pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
     /// Bytes of a weight in bf16, written and read again.
     const AGAIN: f64 = 4.0;
@@ -106,7 +107,7 @@ pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
         bytes += of_format;
         moved += of_format + AGAIN * n as f64;
     }
-    (!names.is_empty()).then(|| {
+    let of_steps = (!names.is_empty()).then(|| {
         format!(
             "{} in {}: every step rounds them to bf16 before their products, which moves {:.1} times their bytes \
              (calculated, not measured)",
@@ -114,7 +115,14 @@ pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
             names.join(", "),
             moved / bytes
         )
-    })
+    });
+    let is_loaded = |format: &Format| !format.is_float() && format.on_gpus() == Format::Bf16;
+    let loaded = Format::ALL.into_iter().filter(is_loaded).map(Format::name);
+    let loaded: Vec<_> = loaded.filter(|name| tensors.contains_key(name)).collect();
+    let of_loading =
+        (!loaded.is_empty()).then(|| format!("{}: bf16 once loaded, 2 bytes a weight", loaded.join(", ")));
+    let all: Vec<String> = [of_steps, of_loading].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Memory that a card's model needs on a GPU, with its whole context; `None` where the card does not state
@@ -221,6 +229,8 @@ mod tests {
         let said = rounded(&tensors(&[("Q5_K", 256 << 20), ("Q6_K", 256)])).unwrap();
         assert!(said.starts_with("176.00 MiB in Q5_K: every step rounds them to bf16"), "{said}");
         assert!(said.contains("moves 6.8 times their bytes"), "{said}");
+        let loaded = rounded(&tensors(&[("Q6_K", 256), ("IQ4_NL", 32), ("Q3_K", 256)])).unwrap();
+        assert_eq!(loaded, "Q3_K, IQ4_NL: bf16 once loaded, 2 bytes a weight");
     }
 
     #[test]

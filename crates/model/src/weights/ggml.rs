@@ -130,13 +130,18 @@ impl Format {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16)
     }
 
-    /// Returns true if GPUs have products of it in this version.
-    pub fn is_on_gpus(self) -> bool {
-        !matches!(self, Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::U4 | Self::F8E4M3)
+    /// The format in which GPUs hold such matrices: `bf16` for floats and for the formats that are rounded
+    /// when they are loaded.
+    pub fn on_gpus(self) -> Self {
+        match self {
+            Self::F32 | Self::F16 | Self::U4 | Self::F8E4M3 => Self::Bf16,
+            Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs => Self::Bf16,
+            kept => kept,
+        }
     }
 
-    /// Returns true if GPUs have no product of its own, so that each step rounds such weights to `bf16`
-    /// before their products.
+    /// Returns true if GPUs hold its codes but have no product of its own, so that each step rounds such
+    /// weights to `bf16` before their products.
     pub fn is_rounded_on_gpus(self) -> bool {
         matches!(self, Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q5K)
     }
@@ -285,6 +290,65 @@ pub fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
     }
     let low = bytes[part + 4];
     (low & 15 | bytes[part - 4] >> 6 << 4, low >> 4 | bytes[part] >> 6 << 4)
+}
+
+/// The values of rows in any format, as ggml dequantises them: each is a scale times a code, plus a minimum
+/// where the format has one, in f32.
+///
+/// # Panics
+/// When the bytes are not whole blocks.
+pub fn values(format: Format, bytes: &[u8]) -> Vec<f32> {
+    if let Some(values) = floats(format, bytes) {
+        return values;
+    }
+    let blocks = bytes.chunks(format.block_bytes());
+    let mut values = Vec::with_capacity(blocks.len() * format.block());
+    for block in blocks {
+        for part in 0..format.block() / BLOCK {
+            let codes = read_codes(format, block, part);
+            for (codes, [scale, minimum]) in codes.chunks(BLOCK / 2).zip(factors(format, block, part)) {
+                values.extend(codes.iter().map(|&code| scale * value_of_code(format, code) + minimum));
+            }
+        }
+    }
+    values
+}
+
+/// The scale and the minimum, 0 in formats without one, of the first and the last 16 values of a part.
+fn factors(format: Format, block: &[u8], part: usize) -> [[f32; 2]; 2] {
+    let half = |at: usize| half::f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
+    let scaled = |d: f32, [one, two]: [i8; 2]| [[d * f32::from(one), 0.0], [d * f32::from(two), 0.0]];
+    match format {
+        Format::Mxfp4 => [[half_power(block[0]).unwrap_or_default().to_f32(), 0.0]; 2],
+        Format::F8E4M3 => [[f32::from_le_bytes([block[0], block[1], block[2], block[3]]), 0.0]; 2],
+        Format::U4 => [[half(0), -(half(0) * f32::from(block[2]))]; 2],
+        Format::Q4_1 | Format::Q5_1 => [[half(0), half(2)]; 2],
+        Format::Q4K | Format::Q5K => {
+            let (scale, minimum) = scale_and_minimum(&block[4..16], part);
+            [[half(0) * f32::from(scale), -(half(2) * f32::from(minimum))]; 2]
+        }
+        Format::Q2K => [0, 1].map(|i| {
+            let both = block[2 * part + i];
+            [half(80) * f32::from(both & 15), -(half(82) * f32::from(both >> 4))]
+        }),
+        Format::Q6K => scaled(half(208), scales_of_sixteen(format, block, part)),
+        Format::Q3K => scaled(half(108), scales_of_sixteen(format, block, part)),
+        Format::Iq4Xs => scaled(half(0), scales_of_sixteen(format, block, part)),
+        _ => [[half(0), 0.0]; 2],
+    }
+}
+
+fn value_of_code(format: Format, code: u8) -> f32 {
+    match format {
+        Format::Iq4Nl | Format::Iq4Xs => f32::from(UNEVEN[usize::from(code)]),
+        Format::Mxfp4 => f32::from(FP4[usize::from(code)]),
+        // Exponent and mantissa, read as an f32, are 2^120 too small.
+        Format::F8E4M3 => {
+            let size = f32::from_bits(u32::from(code & 0x7f) << 20) * f32::from_bits(0x7b80_0000);
+            f32::from_bits(size.to_bits() | u32::from(code & 0x80) << 24)
+        }
+        _ => f32::from(code) - format.offset() as f32,
+    }
 }
 
 /// Little-endian floats of any width as f32; `None` for quantised types.

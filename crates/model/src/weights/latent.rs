@@ -7,11 +7,6 @@ use super::Entry;
 /// Endings of their names: from queries to the compressed row, and from the compressed row to outputs.
 pub(super) const PARTS: [&str; 2] = [".self_attn.k_b_proj.weight", ".self_attn.v_b_proj.weight"];
 
-/// Returns true for a matrix of heads, in the layout of either file.
-pub(super) fn is_of_heads(name: &str) -> bool {
-    name.ends_with(".self_attn.kv_b_proj.weight") || PARTS.iter().any(|part| name.ends_with(part))
-}
-
 /// Each stack `[heads, n, k]` as one matrix `[heads n, k]`.
 pub(super) fn columns(index: &mut BTreeMap<String, Entry>) {
     for (_, entry) in index.iter_mut().filter(|(name, _)| PARTS.iter().any(|part| name.ends_with(part))) {

@@ -1,7 +1,5 @@
 //! Low-rank matrices that are added to those of a checkpoint when these are read: the arithmetic.
 
-use super::ggml::{Format, floats, read_codes};
-
 /// The product of two narrow matrices, as LoRA's with a scale of 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LowRank {
@@ -28,18 +26,4 @@ impl LowRank {
         }
         values
     }
-}
-
-/// The values of a matrix; `None` in formats that are not supported here.
-pub(super) fn values(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
-    if dtype == Format::Q4_0 { Some(q4_0(bytes)) } else { floats(dtype, bytes) }
-}
-
-fn q4_0(bytes: &[u8]) -> Vec<f32> {
-    let block = |block: &[u8]| {
-        let scale = half::f16::from_le_bytes([block[0], block[1]]).to_f32();
-        let offset = Format::Q4_0.offset() as f32;
-        read_codes(Format::Q4_0, block, 0).map(|code| scale * (f32::from(code) - offset))
-    };
-    bytes.chunks_exact(Format::Q4_0.block_bytes()).flat_map(block).collect()
 }
