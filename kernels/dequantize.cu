@@ -13,24 +13,25 @@
 // Launch: a thread for eight values, which it stores at once; block 128, grid (n_rows, k / 8 / 128 rounded up), since only x may
 // be past 65,535. k is a multiple of 32.
 //
+// From planes (planes.cuh), with the same launch: `w` is strips, and first_row and of_expert are multiples of 16.
+//
 // Proved by kernels/tests/dequantize.cpp.
 #include "blocks.cuh"
+#include "planes.cuh"
 
 namespace {
 
-template <Format F>
-__device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, const int* starts, int first_row, int n_rows,
-                                               int k, int of_expert) {
+// `value(row, k)` is the weight, in a type that bf16 is made of.
+template <class Value>
+__device__ __forceinline__ void dequantize_row(bf16* panel, const int* starts, int n_rows, int k, int of_expert, Value value) {
   const int at = (blockIdx.y * blockDim.x + threadIdx.x) * 8, row = blockIdx.x;
   if (row >= n_rows || at >= k) return;
   if (starts != nullptr && starts[row / of_expert] == starts[row / of_expert + 1]) return;
-  const unsigned char* from = static_cast<const unsigned char*>(w) + (first_row + row) * row_bytes<F>(k);
   uint32_t pairs[4];
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    const float values[2] = {value_of_row<F>(from, at + 2 * i), value_of_row<F>(from, at + 2 * i + 1)};
-    const uint32_t low = __bfloat16_as_ushort(__float2bfloat16_rn(values[0]));
-    pairs[i] = low | static_cast<uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(values[1]))) << 16;
+    const uint32_t low = __bfloat16_as_ushort(value(row, at + 2 * i));
+    pairs[i] = low | static_cast<uint32_t>(__bfloat16_as_ushort(value(row, at + 2 * i + 1))) << 16;
   }
   uint4* const to = reinterpret_cast<uint4*>(panel + static_cast<size_t>(row) * k + at);
   *to = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
@@ -41,23 +42,23 @@ __device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, const
 #define PANEL_PARAMETERS \
   const void *w, bf16 *__restrict__ panel, const int *starts, int first_row, int n_rows, int k, int of_expert
 
-extern "C" __global__ void dequantize_q4_0(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kQ4_0>(w, panel, starts, first_row, n_rows, k, of_expert);
-}
-extern "C" __global__ void dequantize_q4_1(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kQ4_1>(w, panel, starts, first_row, n_rows, k, of_expert);
-}
-extern "C" __global__ void dequantize_q5_0(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kQ5_0>(w, panel, starts, first_row, n_rows, k, of_expert);
-}
-extern "C" __global__ void dequantize_q5_1(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kQ5_1>(w, panel, starts, first_row, n_rows, k, of_expert);
-}
-extern "C" __global__ void dequantize_q5_k(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kQ5_K>(w, panel, starts, first_row, n_rows, k, of_expert);
-}
+#define PANEL(NAME, VALUE)                                                     \
+  extern "C" __global__ void dequantize_##NAME(PANEL_PARAMETERS) {             \
+    await_earlier();                                                           \
+    dequantize_row(panel, starts, n_rows, k, of_expert, [&](int row, int at) { \
+      row += first_row;                                                        \
+      return VALUE;                                                            \
+    });                                                                        \
+  }
+#define OF_ROWS(FORMAT) \
+  __float2bfloat16_rn(value_of_row<FORMAT>(static_cast<const unsigned char*>(w) + row * row_bytes<FORMAT>(k), at))
+#define OF_PLANES(FORMAT) planes::Strip<FORMAT>(w, row / planes::kOutputs, k).rounded(row % planes::kOutputs, at)
+
+PANEL(q4_0, OF_ROWS(Format::kQ4_0))
+PANEL(q4_1, OF_ROWS(Format::kQ4_1))
+PANEL(q5_0, OF_ROWS(Format::kQ5_0))
+PANEL(q5_1, OF_ROWS(Format::kQ5_1))
+PANEL(q5_k, OF_ROWS(Format::kQ5_K))
+PANEL(planes_q4_1, OF_PLANES(planes::Q4_1))
+PANEL(planes_q5_1, OF_PLANES(planes::Q5_1))
+PANEL(planes_q5_k, OF_PLANES(planes::Q5_K))

@@ -11,7 +11,7 @@
 //   - Split-K: k is divided into slices of `k_slice` values (a multiple of 256, or one slice); see split_k.h.
 //   - A slice's sum starts at zero and takes k16 steps in order, each one mma.sync m16n8k16 with the weights as its
 //     16 rows and tokens as its 8 columns. Quantised: the steps that share a scale go to a fragment of their own from
-//     zero, which is then added to the slice's sum by one fused multiply-add (planes.cuh: `accumulate`).
+//     zero, which is then added to the slice's sum by one fused multiply-add, or weights are rounded to bf16 (planes.cuh).
 //   - y is the first slice's sum, or the old y plus it; the other slices' sums are added in order, then the bias.
 // So a block that runs over all of k and adds at each border (`settle`) gives the bits of blocks that write one
 // slice each (`partial`) and a reduction of these in order (gemm_merge.cu).

@@ -47,9 +47,15 @@ struct PlainQuantised {
 
   __device__ PlainQuantised(const Problem& p, int output) : strip(p.w, output / planes::kOutputs, p.K) {}
 
+  // Two codes, or two weights of a format that is rounded.
   __device__ uint32_t two_codes(int output, int k) const {
     bf16 two[2];
-    for (int i = 0; i < 2; i++) two[i] = __float2bfloat16_rn(static_cast<float>(strip.code(output, k + i)));
+    for (int i = 0; i < 2; i++) {
+      if constexpr (F::rounded)
+        two[i] = strip.rounded(output, k + i);
+      else
+        two[i] = __float2bfloat16_rn(static_cast<float>(strip.code(output, k + i)));
+    }
     return __bfloat16_as_ushort(two[0]) | static_cast<uint32_t>(__bfloat16_as_ushort(two[1])) << 16;
   }
 
@@ -61,10 +67,10 @@ struct PlainQuantised {
         uint32_t a[4], b[2];
         for (int i = 0; i < 4; i++) a[i] = two_codes(lane / 4 + i % 2 * 8, step + i / 2 * 8 + lane % 4 * 2);
         plain_tokens(b, p, token, step, lane);
-        mma_bf16(products, a, b);
+        mma_bf16(F::rounded ? total : products, a, b);
         if (F::minima) mma_bf16(sums, ones, b);
       }
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < 4 && !F::rounded; i++) {
         const planes::Scales s = strip.scales(lane / 4 + i / 2 * 8, k);
         total[i] = __fmaf_rn(s.scale, products[i], total[i]);
         if (F::minima) total[i] = __fmaf_rn(-s.minimum, sums[i], total[i]);

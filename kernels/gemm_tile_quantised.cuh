@@ -7,7 +7,13 @@
 // A stage has the tokens' values (gemm_stage.cuh) and, as in global memory, the packed strips' units and supers.
 // A lane's codes are one load for 32 values of two outputs; they become bf16 in registers (unpack.cuh).
 // The products of the values that share a scale go to a fragment from zero, which is added to the slice's sum with
-// the scale: one fused multiply-add for each element, two where there are minima.
+// the scale: one fused multiply-add for each element, two where there are minima. Of formats that are rounded (q4_1, q5_1,
+// q5_k), each weight gets its scale in registers, and products go to the slice's sum.
+//
+// Expected of those, by counting: 3.5 instructions for 32 weights of a lane (two for bf16 codes, one fused multiply-add and half
+// a conversion), 3.5 / 32 of a clock of a scheduler a weight. At one row on an H200, q5_k at 5.75 bits a weight takes .17 ps
+// of memory and .12 of instructions, where rounding through memory takes 5.75 + 16 + 16 bits. For more than 64 rows the
+// weights go through memory once and are multiplied by TMA (crates/cuda/src/products.rs). Not measured.
 //
 // The sums of x that minima need are the same for all outputs. Where a warp has few tokens it computes its own, on
 // the tensor core with ones for weights; where it has many (SHARED_SUMS), the block's warps share the work, one stage
@@ -129,6 +135,10 @@ struct TileQuantised {
       scales[i].load(at, lane / 4);
 #pragma unroll
       for (int s = 0; s < kGroups; s++) scales[i].at(s, scale[i][s][0], scale[i][s][1]);
+      if constexpr (F::rounded) {
+#pragma unroll
+        for (int p = 0; p < 8; p++) a[i][p / 4][p % 4] = planes::rounded(a[i][p / 4][p % 4], scale[i][0][p % 2]);
+      }
     }
 #pragma unroll
     for (int begin = 0; begin < J; begin += kTogether) {
@@ -153,6 +163,11 @@ struct TileQuantised {
   static __device__ __forceinline__ void add(float (&total)[4], const uint32_t (&a)[2][4], const uint32_t (&first)[2],
                                              const uint32_t (&second)[2], const planes::Scales (&scale)[kGroups][2],
                                              const float (&of_x)[4]) {
+    if constexpr (F::rounded) {
+      mma_bf16(total, a[0], first);
+      mma_bf16(total, a[1], second);
+      return;
+    }
     float products[2][4] = {};
     mma_bf16(products[0], a[0], first);
     mma_bf16(products[kGroups - 1], a[1], second);

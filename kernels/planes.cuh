@@ -11,6 +11,9 @@
 //   q4_k     288         256    32         64: d, dmin        4.75  (4.5)
 //   q6_k     416         256 low + 128 high, 32   32: d       6.625 (6.5625)
 //   mxfp4    288         256    32         -                  4.5   (4.25)
+//   q4_1     320         256    64         -                  5     (5; q4_0: 4.5)
+//   q5_1     384         256 low + 64 high, 64    -           6     (6; q5_0: 5.5)
+//   q5_k     352         256 low + 64 high, 32    64: d, dmin 5.75  (5.5)
 //
 // Codes stand as mma.sync m16n8k16 wants its 16x16 operand. With lane = 4 g + t, a unit's step s (of two, 16 values
 // each) and pair p (of four registers), a lane holds the two codes of
@@ -22,11 +25,15 @@
 //   q6_k  the low four bits as q4_k; the high two in the word at 256 + 4 lane: with j = 4 s + p, bits 2 j and 2 j + 1 of
 //         its low half are the first's, of its high half the second's; the code is 32 more than what it means
 //   mxfp4  as q4_k; the code is twice the value of FP4 (e2m1) that the nibble stands for
+//   q4_1  as q4_k
+//   q5_1, q5_k  the low four bits as q4_k; the fifth in the 16 bits at 256 + 2 lane: bit 4 s + p the first's, bit 8 more the
+//         second's
 //
-// Behind the codes stand the scales, four bytes for each g, those of output g before those of output g + 8:
+// Behind the codes stand the scales, four or eight bytes for each g, those of output g before those of output g + 8:
 //
 //   q8_0  two halves d
-//   q4_k  two pairs of bytes (scale, minimum);               super: two pairs of halves (d, dmin), 8 bytes for each g
+//   q4_1, q5_1  two pairs of halves (d, m); q4_0 has m = -8 d, q5_0 m = -16 d
+//   q4_k, q5_k  two pairs of bytes (scale, minimum);         super: two pairs of halves (d, dmin), 8 bytes for each g
 //   q6_k  for each of two steps, two signed bytes (scale);   super: two halves d, 4 bytes for each g
 //   mxfp4 two bf16: half of the block's power of two
 //
@@ -35,6 +42,8 @@
 //   q8_0, mxfp4  for each 32 values: fma(d, sum of x code, total)
 //   q4_k  for each 32 values: fma(d scale, sum of x code, total), then fma(-(dmin minimum), sum of x, total)
 //   q6_k  for each 16 values: fma(d scale, sum of x code, total)
+//   q4_1, q5_1, q5_k  nothing: each weight is rounded to bf16, and the product is that of bf16 weights. In f32 it is
+//                     fma(d, code, m), of q5_k fma(d scale, code, -(dmin minimum)), where only the sum rounds
 //
 // Codes are exact in bf16, and so are d scale and dmin minimum in f32; the sum of x is the tensor core's, with ones
 // for the weights.
@@ -49,29 +58,23 @@ namespace planes {
 
 constexpr int kOutputs = 16, kUnit = 32, kSuper = 256;
 
-struct Q8_0 {
-  static constexpr int codes_bytes = 512, super_bytes = 0;
-  static constexpr int scaled = 32;  // values that share a scale
-  static constexpr bool minima = false;
+// Bytes of a unit's codes, of its scales and of a super; values that share a scale; whether sums get minima, and whether
+// weights are rounded to bf16.
+template <int CODES, int SCALES, int SUPER, int SCALED, bool MINIMA, bool ROUNDED>
+struct Layout {
+  static constexpr int codes_bytes = CODES, scales_bytes = SCALES, super_bytes = SUPER, scaled = SCALED;
+  static constexpr bool minima = MINIMA, rounded = ROUNDED;
 };
-struct Q4_K {
-  static constexpr int codes_bytes = 256, super_bytes = 64;
-  static constexpr int scaled = 32;
-  static constexpr bool minima = true;
-};
-struct Q6_K {
-  static constexpr int codes_bytes = 384, super_bytes = 32;
-  static constexpr int scaled = 16;
-  static constexpr bool minima = false;
-};
-struct Mxfp4 {
-  static constexpr int codes_bytes = 256, super_bytes = 0;
-  static constexpr int scaled = 32;
-  static constexpr bool minima = false;
-};
+struct Q8_0 : Layout<512, 32, 0, 32, false, false> {};
+struct Q4_K : Layout<256, 32, 64, 32, true, false> {};
+struct Q6_K : Layout<384, 32, 32, 16, false, false> {};
+struct Mxfp4 : Layout<256, 32, 0, 32, false, false> {};
+struct Q4_1 : Layout<256, 64, 0, 32, false, true> {};
+struct Q5_1 : Layout<320, 64, 0, 32, false, true> {};
+struct Q5_K : Layout<320, 32, 64, 32, false, true> {};
 
 template <class F>
-constexpr int unit_bytes = F::codes_bytes + 32;
+constexpr int unit_bytes = F::codes_bytes + F::scales_bytes;
 
 // Bytes of one strip.
 template <class F>
@@ -103,6 +106,13 @@ __device__ __forceinline__ int nibble(const unsigned char* unit, Place at) {
   return word_at(unit + at.lane * 8 + at.step * 4) >> (4 * (at.pair + 4 * at.second)) & 15;
 }
 __device__ __forceinline__ int code(Q4_K, const unsigned char* unit, Place at) { return nibble(unit, at); }
+__device__ __forceinline__ int code(Q4_1, const unsigned char* unit, Place at) { return nibble(unit, at); }
+__device__ __forceinline__ int five_bits(const unsigned char* unit, Place at) {
+  const int high = *reinterpret_cast<const unsigned short*>(unit + 256 + at.lane * 2);
+  return nibble(unit, at) | (high >> (at.step * 4 + at.pair + 8 * at.second) & 1) << 4;
+}
+__device__ __forceinline__ int code(Q5_1, const unsigned char* unit, Place at) { return five_bits(unit, at); }
+__device__ __forceinline__ int code(Q5_K, const unsigned char* unit, Place at) { return five_bits(unit, at); }
 __device__ __forceinline__ int code(Q6_K, const unsigned char* unit, Place at) {
   const int high = word_at(unit + 256 + at.lane * 4) >> (2 * (at.step * 4 + at.pair) + 16 * at.second) & 3;
   return (nibble(unit, at) | high << 4) - 32;
@@ -119,11 +129,26 @@ struct Scales {
 __device__ __forceinline__ Scales scales(Q8_0, const unsigned char* unit, const unsigned char*, int output, int) {
   return {half_at(unit + Q8_0::codes_bytes + output % 8 * 4 + output / 8 * 2), 0.0f};
 }
-__device__ __forceinline__ Scales scales(Q4_K, const unsigned char* unit, const unsigned char* super, int output,
-                                         int) {
-  const unsigned char* at = unit + Q4_K::codes_bytes + output % 8 * 4 + output / 8 * 2;
+__device__ __forceinline__ Scales scales_of_pairs(const unsigned char* pairs, const unsigned char* super, int output) {
+  const unsigned char* at = pairs + output % 8 * 4 + output / 8 * 2;
   const unsigned char* d = super + output % 8 * 8 + output / 8 * 4;
   return {__fmul_rn(half_at(d), static_cast<float>(at[0])), __fmul_rn(half_at(d + 2), static_cast<float>(at[1]))};
+}
+__device__ __forceinline__ Scales scales(Q4_K, const unsigned char* unit, const unsigned char* super, int output, int) {
+  return scales_of_pairs(unit + Q4_K::codes_bytes, super, output);
+}
+__device__ __forceinline__ Scales scales(Q5_K, const unsigned char* unit, const unsigned char* super, int output, int) {
+  return scales_of_pairs(unit + Q5_K::codes_bytes, super, output);
+}
+__device__ __forceinline__ Scales scales_of_halves(const unsigned char* halves, int output) {
+  const unsigned char* at = halves + output % 8 * 8 + output / 8 * 4;
+  return {half_at(at), -half_at(at + 2)};
+}
+__device__ __forceinline__ Scales scales(Q4_1, const unsigned char* unit, const unsigned char*, int output, int) {
+  return scales_of_halves(unit + Q4_1::codes_bytes, output);
+}
+__device__ __forceinline__ Scales scales(Q5_1, const unsigned char* unit, const unsigned char*, int output, int) {
+  return scales_of_halves(unit + Q5_1::codes_bytes, output);
 }
 __device__ __forceinline__ Scales scales(Q6_K, const unsigned char* unit, const unsigned char* super, int output,
                                          int k) {
@@ -156,6 +181,12 @@ struct Strip {
   }
   __device__ __forceinline__ Scales scales(int output, int k) const {
     return planes::scales(F(), unit(k), super(k), output, k);
+  }
+  // The weight of a format that is rounded.
+  __device__ __forceinline__ bf16 rounded(int output, int k) const {
+    static_assert(F::rounded, "the products of other formats scale sums");
+    const Scales s = scales(output, k);
+    return __float2bfloat16_rn(__fmaf_rn(s.scale, static_cast<float>(code(output, k)), -s.minimum));
   }
 };
 

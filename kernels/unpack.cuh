@@ -3,7 +3,8 @@
 // bf16 counts in steps of one from 128 to 256: with 0x4300 around them, seven bits are 128 more than they are. One
 // exact sum takes the 128 away (and what else a format's codes are too large by):
 //
-//   q4_k  0x4300 | nibble                  - 128
+//   q4_k, q4_1  0x4300 | nibble            - 128
+//   q5_1, q5_k  0x4300 | nibble | bit << 4 - 128
 //   q6_k  0x4300 | nibble | two bits << 4  - 160
 //   q8_0  0x4300 | low seven bits          - 128, or - 256 where the sign bit is set: 0xc300 | sign bit
 //
@@ -58,6 +59,20 @@ __device__ __forceinline__ uint32_t bits_within(uint32_t bits, uint32_t mask, ui
 #endif
 }
 
+// Two codes as the weights that they mean, rounded.
+__device__ __forceinline__ uint32_t rounded(uint32_t codes, Scales s) {
+  const float low = __fmaf_rn(s.scale, __uint_as_float(codes << 16), -s.minimum);
+  const float high = __fmaf_rn(s.scale, __uint_as_float(codes & 0xffff0000u), -s.minimum);
+#ifdef HOST_KERNEL_TEST
+  const uint32_t of_low = __bfloat16_as_ushort(__float2bfloat16_rn(low));
+  return of_low | static_cast<uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(high))) << 16;
+#else
+  uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+#endif
+}
+
 // A lane's codes of a unit.
 template <class F>
 struct Codes;
@@ -90,6 +105,32 @@ struct Codes<Q4_K> {
     for (int p = 0; p < 4; p++) a[p] = add_exact(bits_within(word >> (4 * p), 0x000f000fu, 0x43004300u), 0xc300c300u);
   }
 };
+
+template <>
+struct Codes<Q4_1> : Codes<Q4_K> {};
+
+struct FiveBits {
+  uint2 nibbles;
+  uint32_t high;  // those of the first codes in the low half, of the second in the high one
+  __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
+    nibbles = *reinterpret_cast<const uint2*>(unit + lane * 8);
+    high = *reinterpret_cast<const unsigned short*>(unit + 256 + lane * 2);
+    high = (high & 0xff) | (high & 0xff00) << 8;
+  }
+  __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
+    const uint32_t word = step == 0 ? nibbles.x : nibbles.y;
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      const int at = step * 4 + p;  // of the bit that belongs at 4
+      const uint32_t low = bits_within(word >> (4 * p), 0x000f000fu, 0x43004300u);
+      a[p] = add_exact(bits_within(at < 4 ? high << (4 - at) : high >> (at - 4), 0x00100010u, low), 0xc300c300u);
+    }
+  }
+};
+template <>
+struct Codes<Q5_1> : FiveBits {};
+template <>
+struct Codes<Q5_K> : FiveBits {};
 
 template <>
 struct Codes<Q6_K> {
@@ -173,8 +214,8 @@ struct UnitScales<Mxfp4> {
   }
 };
 
-template <>
-struct UnitScales<Q4_K> {
+template <class F>
+struct ScalesOfPairs {
   float d[2], dmin[2];
   uint32_t bytes;
   __device__ __forceinline__ void load_super(const unsigned char* super, int g) {
@@ -183,13 +224,33 @@ struct UnitScales<Q4_K> {
     d[1] = low_half(halves.y), dmin[1] = high_half(halves.y);
   }
   __device__ __forceinline__ void load(const unsigned char* unit, int g) {
-    bytes = word_at(unit + Q4_K::codes_bytes + g * 4);
+    bytes = word_at(unit + F::codes_bytes + g * 4);
   }
   __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
     first = {times_byte(d[0], bytes, 0), times_byte(dmin[0], bytes, 1)};
     second = {times_byte(d[1], bytes, 2), times_byte(dmin[1], bytes, 3)};
   }
 };
+template <>
+struct UnitScales<Q4_K> : ScalesOfPairs<Q4_K> {};
+template <>
+struct UnitScales<Q5_K> : ScalesOfPairs<Q5_K> {};
+
+template <class F>
+struct ScalesOfHalves {
+  uint2 pairs;
+  __device__ __forceinline__ void load_super(const unsigned char*, int) {}
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    pairs = *reinterpret_cast<const uint2*>(unit + F::codes_bytes + g * 8);
+  }
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    first = {low_half(pairs.x), -high_half(pairs.x)}, second = {low_half(pairs.y), -high_half(pairs.y)};
+  }
+};
+template <>
+struct UnitScales<Q4_1> : ScalesOfHalves<Q4_1> {};
+template <>
+struct UnitScales<Q5_1> : ScalesOfHalves<Q5_1> {};
 
 template <>
 struct UnitScales<Q6_K> {

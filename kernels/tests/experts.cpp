@@ -4,7 +4,10 @@
 #include "../gemm_bf16.cu"
 #include "../gemm_grouped_tma.cu"
 #include "../gemm_mxfp4.cu"
+#include "../gemm_q4_1.cu"
 #include "../gemm_q4_k.cu"
+#include "../gemm_q5_1.cu"
+#include "../gemm_q5_k.cu"
 #include "../gemm_q6_k.cu"
 #include "../gemm_q8_0.cu"
 #include "../experts.cu"
@@ -267,6 +270,9 @@ const std::vector<Kernel> kernels = {
     PLAIN(q4_k), TILE(q4_k, Q4_K_8x64, 8x64), TILE(q4_k, Q4_K_32x64, 32x64), TILE(q4_k, Q4_K_64x128, 64x128),
     PLAIN(mxfp4), TILE(mxfp4, Mxfp4_8x64, 8x64), TILE(mxfp4, Mxfp4_32x64, 32x64), TILE(mxfp4, Mxfp4_64x128, 64x128),
     PLAIN(q6_k), TILE(q6_k, Q6_K_8x64, 8x64), TILE(q6_k, Q6_K_32x64, 32x64), TILE(q6_k, Q6_K_64x128, 64x128),
+    PLAIN(q4_1), TILE(q4_1, Q4_1_8x64, 8x64), TILE(q4_1, Q4_1_32x64, 32x64), TILE(q4_1, Q4_1_64x128, 64x128),
+    PLAIN(q5_1), TILE(q5_1, Q5_1_8x64, 8x64), TILE(q5_1, Q5_1_32x64, 32x64), TILE(q5_1, Q5_1_64x128, 64x128),
+    PLAIN(q5_k), TILE(q5_k, Q5_K_8x64, 8x64), TILE(q5_k, Q5_K_32x64, 32x64), TILE(q5_k, Q5_K_64x128, 64x128),
 };
 
 // The weights of all experts, one after another.

@@ -1,11 +1,14 @@
 // The products on the CPU: against double precision, and to the bit: each kernel against the plain one, a split
-// product against the whole one, a row alone against the row in a batch.
+// product against the whole one, a row alone against the row in a batch, weights rounded in registers against bf16 rows.
 #include "gemm.h"
 
 #include "../gemm_bf16.cu"
 #include "../gemm_merge.cu"
 #include "../gemm_mxfp4.cu"
+#include "../gemm_q4_1.cu"
 #include "../gemm_q4_k.cu"
+#include "../gemm_q5_1.cu"
+#include "../gemm_q5_k.cu"
 #include "../gemm_q6_k.cu"
 #include "../gemm_q8_0.cu"
 
@@ -37,6 +40,14 @@ struct Kernel {
         threads(Tile::kThreads), shared(Tile::kSharedBytes), plain(false) {}
 };
 
+#define QUANTISED(f, F)                                                                   \
+  {"gemm_" #f, #f, gemm_##f, gemm_##f##_split},                                           \
+  {"gemm_" #f "_8x16", #f, gemm_##f##_8x16, gemm_##f##_8x16_split, F##_8x16()},           \
+  {"gemm_" #f "_8x64", #f, gemm_##f##_8x64, gemm_##f##_8x64_split, F##_8x64()},           \
+  {"gemm_" #f "_16x64", #f, gemm_##f##_16x64, gemm_##f##_16x64_split, F##_16x64()},       \
+  {"gemm_" #f "_32x64", #f, gemm_##f##_32x64, gemm_##f##_32x64_split, F##_32x64()},       \
+  {"gemm_" #f "_64x128", #f, gemm_##f##_64x128, gemm_##f##_64x128_split, F##_64x128()}
+
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
       {"gemm_bf16", "bf16", gemm_bf16, gemm_bf16_split},
@@ -47,30 +58,8 @@ const std::vector<Kernel>& kernels() {
       {"gemm_bf16_128x128", "bf16", gemm_bf16_128x128, nullptr, Bf16_128x128()},
       {"gemm_bf16_wgmma_128x128", "bf16", gemm_bf16_wgmma_128x128, nullptr, Bf16_wgmma_128x128()},
       {"gemm_bf16_wgmma_256x128", "bf16", gemm_bf16_wgmma_256x128, nullptr, Bf16_wgmma_256x128()},
-      {"gemm_q8_0", "q8_0", gemm_q8_0, gemm_q8_0_split},
-      {"gemm_q8_0_8x16", "q8_0", gemm_q8_0_8x16, gemm_q8_0_8x16_split, Q8_0_8x16()},
-      {"gemm_q8_0_8x64", "q8_0", gemm_q8_0_8x64, gemm_q8_0_8x64_split, Q8_0_8x64()},
-      {"gemm_q8_0_16x64", "q8_0", gemm_q8_0_16x64, gemm_q8_0_16x64_split, Q8_0_16x64()},
-      {"gemm_q8_0_32x64", "q8_0", gemm_q8_0_32x64, gemm_q8_0_32x64_split, Q8_0_32x64()},
-      {"gemm_q8_0_64x128", "q8_0", gemm_q8_0_64x128, gemm_q8_0_64x128_split, Q8_0_64x128()},
-      {"gemm_mxfp4", "mxfp4", gemm_mxfp4, gemm_mxfp4_split},
-      {"gemm_mxfp4_8x16", "mxfp4", gemm_mxfp4_8x16, gemm_mxfp4_8x16_split, Mxfp4_8x16()},
-      {"gemm_mxfp4_8x64", "mxfp4", gemm_mxfp4_8x64, gemm_mxfp4_8x64_split, Mxfp4_8x64()},
-      {"gemm_mxfp4_16x64", "mxfp4", gemm_mxfp4_16x64, gemm_mxfp4_16x64_split, Mxfp4_16x64()},
-      {"gemm_mxfp4_32x64", "mxfp4", gemm_mxfp4_32x64, gemm_mxfp4_32x64_split, Mxfp4_32x64()},
-      {"gemm_mxfp4_64x128", "mxfp4", gemm_mxfp4_64x128, gemm_mxfp4_64x128_split, Mxfp4_64x128()},
-      {"gemm_q4_k", "q4_k", gemm_q4_k, gemm_q4_k_split},
-      {"gemm_q4_k_8x16", "q4_k", gemm_q4_k_8x16, gemm_q4_k_8x16_split, Q4_K_8x16()},
-      {"gemm_q4_k_8x64", "q4_k", gemm_q4_k_8x64, gemm_q4_k_8x64_split, Q4_K_8x64()},
-      {"gemm_q4_k_16x64", "q4_k", gemm_q4_k_16x64, gemm_q4_k_16x64_split, Q4_K_16x64()},
-      {"gemm_q4_k_32x64", "q4_k", gemm_q4_k_32x64, gemm_q4_k_32x64_split, Q4_K_32x64()},
-      {"gemm_q4_k_64x128", "q4_k", gemm_q4_k_64x128, gemm_q4_k_64x128_split, Q4_K_64x128()},
-      {"gemm_q6_k", "q6_k", gemm_q6_k, gemm_q6_k_split},
-      {"gemm_q6_k_8x16", "q6_k", gemm_q6_k_8x16, gemm_q6_k_8x16_split, Q6_K_8x16()},
-      {"gemm_q6_k_8x64", "q6_k", gemm_q6_k_8x64, gemm_q6_k_8x64_split, Q6_K_8x64()},
-      {"gemm_q6_k_16x64", "q6_k", gemm_q6_k_16x64, gemm_q6_k_16x64_split, Q6_K_16x64()},
-      {"gemm_q6_k_32x64", "q6_k", gemm_q6_k_32x64, gemm_q6_k_32x64_split, Q6_K_32x64()},
-      {"gemm_q6_k_64x128", "q6_k", gemm_q6_k_64x128, gemm_q6_k_64x128_split, Q6_K_64x128()},
+      QUANTISED(q8_0, Q8_0), QUANTISED(mxfp4, Mxfp4), QUANTISED(q4_k, Q4_K), QUANTISED(q6_k, Q6_K),
+      QUANTISED(q4_1, Q4_1), QUANTISED(q5_1, Q5_1), QUANTISED(q5_k, Q5_K),
   };
   return all;
 }
@@ -139,6 +128,8 @@ void one_plain_case(Tally& tally, const Kernel& k, int M, int N, int K, int k_sl
   const double error = test::worst(x, w, y);
   tally.check(error <= 1.0, name + ": " + std::to_string(error) + " of the bound from f64");
   tally.check(same(y, split(k, x, w, k_slice)), name + ": split differs from whole");
+  if (test::is_rounded(k.format))
+    tally.check(same(y, whole(plain_of("bf16"), x, test::as_rows(w), k_slice)), name + ": not the product of the rounded weights");
   for (const int m : {0, M / 2, M - 1}) {
     const std::vector<float> alone = whole(k, x.rows(m, 1), w, k_slice);
     const bool equal = std::memcmp(alone.data(), y.data() + size_t(m) * N, N * sizeof(float)) == 0;
@@ -232,7 +223,7 @@ void tiles_table(Tally& tally) {
 void plain_kernels(Tally& tally) {
   for (const Kernel& k : kernels()) {
     if (!k.plain) continue;
-    const bool k_quants = k.format == "q4_k" || k.format == "q6_k";
+    const bool k_quants = test::has_supers(k.format);
     one_plain_case(tally, k, 1, 16, 256, 256);
     one_plain_case(tally, k, 9, 40, 768, 256);
     one_plain_case(tally, k, 3, 33, 1280, 512);
@@ -252,10 +243,10 @@ void fast_kernels(Tally& tally) {
     one_fast_case(tally, k, t, o, 512, 512);
     one_fast_case(tally, k, t + 3, o + 24, 1280, 512);
     one_fast_case(tally, k, 2 * t - 1, o - 9, 768, 256);
-    one_fast_case(tally, k, 18 * t - 5, o + 1, k.format == "q4_k" || k.format == "q6_k" ? 256 : 32, 256, {77});
+    one_fast_case(tally, k, 18 * t - 5, o + 1, test::has_supers(k.format) ? 256 : 32, 256, {77});
     if (k.format == "bf16")
       for (const int K : {16, 48, 272, 1104}) one_fast_case(tally, k, t / 2 + 1, o + 5, K, 512);
-    if (k.format == "q8_0" || k.format == "mxfp4")
+    if (k.format != "bf16" && !test::has_supers(k.format))
       for (const int K : {32, 96, 544}) one_fast_case(tally, k, t / 2 + 1, o + 5, K, 256);
   }
 }

@@ -59,6 +59,16 @@ inline void put_halves(planes::Mxfp4, Noise& n, unsigned char* unit, unsigned ch
   for (int i = 0; i < 16; i++) reinterpret_cast<bf16*>(unit + planes::Mxfp4::codes_bytes)[i] = to_bf16(std::ldexp(1.0f, -6 - byte(n) % 5));
 }
 
+inline void put_halves(planes::Q4_1, Noise& n, unsigned char* unit, unsigned char*) {
+  for (int i = 0; i < 32; i++) put_half(unit + planes::Q4_1::codes_bytes + 2 * i, number(n, 0.01f));
+}
+inline void put_halves(planes::Q5_1, Noise& n, unsigned char* unit, unsigned char*) {
+  for (int i = 0; i < 32; i++) put_half(unit + planes::Q5_1::codes_bytes + 2 * i, number(n, 0.01f));
+}
+inline void put_halves(planes::Q5_K, Noise& n, unsigned char*, unsigned char* super) {
+  put_halves(planes::Q4_K(), n, nullptr, super);
+}
+
 template <class F>
 Weight quantised_weight(const char* name, Noise& noise, int N, int K) {
   const int strips = (N + 15) / 16;
@@ -71,8 +81,10 @@ Weight quantised_weight(const char* name, Noise& noise, int N, int K) {
       put_halves(F(), noise, const_cast<unsigned char*>(strip.unit(k)), const_cast<unsigned char*>(strip.super(k)));
     for (int o = 0; o < 16 && s * 16 + o < N; o++)
       for (int k = 0; k < K; k++) {
+        double& value = w.values[size_t(s * 16 + o) * K + k];
         const planes::Scales scales = strip.scales(o, k);
-        w.values[size_t(s * 16 + o) * K + k] = double(scales.scale) * strip.code(o, k) - double(scales.minimum);
+        value = double(scales.scale) * strip.code(o, k) - double(scales.minimum);
+        if constexpr (F::rounded) value = from(to_bf16(float(value)));
       }
   }
   return w;
@@ -83,7 +95,22 @@ inline Weight weight(const std::string& format, Noise& noise, int N, int K) {
   if (format == "q4_k") return quantised_weight<planes::Q4_K>("q4_k", noise, N, K);
   if (format == "q6_k") return quantised_weight<planes::Q6_K>("q6_k", noise, N, K);
   if (format == "mxfp4") return quantised_weight<planes::Mxfp4>("mxfp4", noise, N, K);
+  if (format == "q4_1") return quantised_weight<planes::Q4_1>("q4_1", noise, N, K);
+  if (format == "q5_1") return quantised_weight<planes::Q5_1>("q5_1", noise, N, K);
+  if (format == "q5_k") return quantised_weight<planes::Q5_K>("q5_k", noise, N, K);
   return bf16_weight(noise, N, K);
+}
+
+// Whether products are those of the weights rounded to bf16.
+inline bool is_rounded(const std::string& format) { return format == "q4_1" || format == "q5_1" || format == "q5_k"; }
+// Whether k is a multiple of 256.
+inline bool has_supers(const std::string& format) { return format.size() == 4 && format[3] == 'k'; }
+
+// The values, which are bf16, as rows of bf16.
+inline Weight as_rows(const Weight& w) {
+  Weight rows{"bf16", w.N, w.K, std::vector<uint4>((w.values.size() * 2 + 15) / 16), w.values};
+  for (size_t i = 0; i < w.values.size(); i++) reinterpret_cast<bf16*>(rows.bytes())[i] = to_bf16(float(w.values[i]));
+  return rows;
 }
 
 // Rows of activations, aligned as a kernel wants them.

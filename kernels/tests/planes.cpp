@@ -53,7 +53,12 @@ int main() {
     if (name == "q4_k") one_format<planes::Q4_K, Format::kQ4_K>(tally, name, n, k, rows, strips);
     if (name == "mxfp4") one_format<planes::Mxfp4, Format::kMxfp4>(tally, name, n, k, rows, strips);
     if (name == "q6_k") one_format<planes::Q6_K, Format::kQ6_K>(tally, name, n, k, rows, strips);
+    if (name == "q4_0") one_format<planes::Q4_1, Format::kQ4_0>(tally, name, n, k, rows, strips);
+    if (name == "q4_1") one_format<planes::Q4_1, Format::kQ4_1>(tally, name, n, k, rows, strips);
+    if (name == "q5_0") one_format<planes::Q5_1, Format::kQ5_0>(tally, name, n, k, rows, strips);
+    if (name == "q5_1") one_format<planes::Q5_1, Format::kQ5_1>(tally, name, n, k, rows, strips);
+    if (name == "q5_k") one_format<planes::Q5_K, Format::kQ5_K>(tally, name, n, k, rows, strips);
   }
-  tally.check(formats == 4, "tests/golden/planes.snap has not four formats");
+  tally.check(formats == 9, "tests/golden/planes.snap has not nine formats");
   return tally.end();
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Error, Result, shapes::Shape, throughput, workload::send_all};
 use crate::{
-    cuda::{Effort, Gpu, KernelTime, weight_bytes},
+    cuda::{Effort, Gpu, KernelTime},
     engine::{self, Device, Engine, Options},
     llm::{Chat, Llm, Reply, ResponseFormat, Sampling},
     model::{BLOCK, KvType},
@@ -167,7 +167,7 @@ impl Bench<'_> {
     pub fn products(&self, peak: Peak) -> Result<Vec<Product>> {
         let (format, mut all) = (self.shape.format, Vec::new());
         for (name, [n, k]) in self.shape.products() {
-            let Some(of_weight) = weight_bytes(format, [n, k]) else { continue };
+            let Some(of_weight) = self.gpu.weight_bytes(format, [n, k]) else { continue };
             let repeats = if self.shape.is_tiny() { 1 } else { 50 };
             let rows = &self.sizes.product_rows;
             let seconds = self.gpu.product_seconds(&self.shape.config, format, [n, k], rows, repeats);

@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::{
     Error, Gpu, KernelSet,
     products::{Kind, Way},
-    quant_layout::QuantLayout,
 };
 use tribunal_core::digest::hash_of_bits;
 use tribunal_model::{
@@ -64,15 +63,6 @@ impl Draw {
     /// `bf16` bits of rows of `k` values.
     fn tokens(&mut self, m: usize, k: usize) -> Vec<u16> {
         (0..m * k).map(|_| bf16::from_f32(self.number()).to_bits()).collect()
-    }
-
-    /// A weight in the layout for products.
-    fn weights(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
-        let rows = self.rows(format, n, k);
-        let Some(layout) = QuantLayout::new(format, k) else { return rows };
-        let mut out = vec![0; layout.bytes(n)];
-        layout.write(&rows, &mut out);
-        out
     }
 
     /// Rows of `k` values in a format.
@@ -235,15 +225,24 @@ impl Gpu {
     /// Compares every kernel that computes a product of these formats with the plain one of its format.
     fn check_products(&self, formats: &[Format]) -> Result<Option<Difference>, Error> {
         for &format in formats {
-            let Way::Direct(kind) = Way::new(format) else { continue };
-            if let Some(found) = self.check_grouped(kind, format)? {
+            let way = Way::new(format, self.packs);
+            if let Way::Panel(_) = way {
+                continue;
+            }
+            let kind = way.kind(1);
+            if let Some(found) = self.check_grouped(way, format)? {
                 return Ok(Some(found));
             }
             for [m, n, k] in SHAPES {
                 let mut draw = Draw(7);
-                let (x, weights) = (draw.tokens(m, k), draw.weights(format, n, k));
-                let all = self.products(kind, &x, &weights, [m, n, k])?;
-                let (_, expected) = &all[0];
+                let (x, rows) = (draw.tokens(m, k), draw.rows(format, n, k));
+                let all = self.products(kind, &x, &way.laid_out(format, k, &rows), [m, n, k])?;
+                let (_, plain) = &all[0];
+                let of_rounded = match way {
+                    Way::Packed(..) => Some(self.rounded_product(format, &x, &rows, [m, n, k])?),
+                    _ => None,
+                };
+                let expected = of_rounded.as_ref().unwrap_or(plain);
                 for (name, computed) in &all {
                     let subject = format!("`{name}` of [{m}, {k}] by [{n}, {k}]");
                     if let Some(found) = Difference::between(&subject, n, expected, computed) {
@@ -253,6 +252,19 @@ impl Gpu {
             }
         }
         Ok(None)
+    }
+
+    /// The product of weights that are rounded to `bf16` here.
+    fn rounded_product(
+        &self,
+        format: Format,
+        x: &[u16],
+        rows: &[u8],
+        shape: [usize; 3],
+    ) -> Result<Vec<f32>, Error> {
+        let weights: Vec<u8> =
+            values(format, rows).into_iter().flat_map(|value| bf16::from_f32(value).to_le_bytes()).collect();
+        Ok(self.products(Kind::Bf16, x, &weights, shape)?.swap_remove(0).1)
     }
 
     /// Compares every kernel that rounds these formats' weights to `bf16` with their values.
@@ -276,10 +288,11 @@ impl Gpu {
 
     /// Compares every kernel that computes the products of experts with the plain one, and that with the
     /// plain product with each expert's weights: one expert has all rows, one some, one none.
-    fn check_grouped(&self, kind: Kind, format: Format) -> Result<Option<Difference>, Error> {
-        let [m, n, k] = GROUPED;
+    fn check_grouped(&self, way: Way, format: Format) -> Result<Option<Difference>, Error> {
+        let ([m, n, k], kind) = (GROUPED, way.kind(1));
         let mut draw = Draw(9);
-        let (x, experts) = (draw.tokens(m, k), [(); 3].map(|()| draw.weights(format, n, k)));
+        let x = draw.tokens(m, k);
+        let experts = [(); 3].map(|()| way.laid_out(format, k, &draw.rows(format, n, k)));
         let of_experts = [(0..m as u32).collect(), vec![], vec![3, 4, m as u32 - 1]];
         let [sums, gated] = self.grouped_products(kind, &x, &experts.concat(), [n, k], &of_experts)?;
         let mut expected = Vec::new();

@@ -74,6 +74,7 @@ struct Source<'a> {
     n_experts: usize,
     has_biases: bool,
     shard: Shard,
+    packs: bool,
 }
 
 impl Experts {
@@ -102,7 +103,8 @@ impl Experts {
         let bias = of_router(routing.has_bias, "e_score_correction_bias")?;
         let factors = of_router(routing.expert_factors, "per_expert_scale")?;
         let (router, router_parts) = router(weights, module, (experts, is_gated, hidden), upload)?;
-        let source = Source { weights, module, n_experts: n, has_biases: experts.biases, shard };
+        let packs = upload.packs();
+        let source = Source { weights, module, n_experts: n, has_biases: experts.biases, shard, packs };
         let gate_up = source.gate_up([width, hidden], upload)?;
         let down = source.down([hidden, width], upload)?;
         upload.finish()?;
@@ -194,12 +196,13 @@ fn exact_parts(values: &[f32]) -> Vec<Vec<bf16>> {
 #[derive(Clone, Copy)]
 struct Encoding {
     format: Format,
+    way: Way,
     k: usize,
 }
 
 impl Encoding {
     fn planes(self) -> Option<QuantLayout> {
-        QuantLayout::new(self.format, self.k)
+        self.way.layout(self.format, self.k)
     }
 
     /// Bytes of 16 rows.
@@ -250,7 +253,11 @@ impl Source<'_> {
                 "is {format:?}, and others of these experts are {others:?}; one type is supported on a GPU"
             )));
         }
-        Ok((Encoding { format, k }, matrix))
+        let way = Way::new(format, self.packs);
+        if let Matrix::File(bytes) = &matrix {
+            way.check(format, bytes).map_err(|e| bad(&format!("is {e}")))?;
+        }
+        Ok((Encoding { format, way, k }, matrix))
     }
 
     /// The destination of an expert's `n` rows, in memory for all of them.
@@ -356,7 +363,7 @@ impl Source<'_> {
         let Some((encoding, memory)) = loaded else {
             return Err(self.weights.bad(&self.name(0, part), "is missing"));
         };
-        Ok(Stack { memory, way: Way::new(encoding.format), n, k, bias: None })
+        Ok(Stack { memory, way: encoding.way, n, k, bias: None })
     }
 }
 

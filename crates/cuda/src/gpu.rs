@@ -64,6 +64,8 @@ pub struct Gpu {
     plain_attention: bool,
     /// True if kernels that no card has run may be taken.
     pub(super) new_kernels: bool,
+    /// True if formats without kernels that a card has run are packed ([`products::Way::Packed`]).
+    pub(super) packs: bool,
 }
 
 struct Inner {
@@ -132,6 +134,7 @@ impl Gpu {
             products_by,
             plain_attention: false,
             new_kernels: false,
+            packs: false,
         })
     }
 
@@ -228,12 +231,13 @@ impl Gpu {
     pub fn with_kernels(&self, set: KernelSet) -> Self {
         match set {
             KernelSet::Auto | KernelSet::New => {
-                Self { new_kernels: set == KernelSet::New && self.has_tma(), ..self.clone() }
+                let packs = set == KernelSet::New;
+                Self { new_kernels: packs && self.has_tma(), packs, ..self.clone() }
             }
-            KernelSet::Proven => Self { new_kernels: false, ..self.clone() }
+            KernelSet::Proven => Self { new_kernels: false, packs: false, ..self.clone() }
                 .with_products_by(products::Kernels::MmaSync)
                 .without_dependent_launch(),
-            KernelSet::Plain => self
+            KernelSet::Plain => Self { packs: false, ..self.clone() }
                 .with_products_by(products::Kernels::Reference)
                 .with_plain_attention()
                 .without_dependent_launch()

@@ -44,7 +44,6 @@ pub use launch::KernelTime;
 
 mod memory;
 mod probe;
-pub use probe::weight_bytes;
 
 pub mod products;
 pub mod quant_layout;

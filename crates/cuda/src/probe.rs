@@ -14,8 +14,7 @@ use super::{
     driver::failed,
     launch::{Argument, Shape},
     memory::{MEASURED, Memory},
-    products::{self, Kind, Launch, Way, measured},
-    quant_layout::QuantLayout,
+    products::{self, Launch, Way, measured},
     weight_upload::WeightUpload,
     weights::{Linear, Part},
 };
@@ -109,7 +108,7 @@ impl Gpu {
     /// The device fails or has too little memory.
     ///
     /// # Panics
-    /// When [`weight_bytes`] is `None` for such a weight.
+    /// When [`Self::weight_bytes`] is `None` for such a weight.
     pub fn product_seconds(
         &self,
         config: &Config,
@@ -121,7 +120,7 @@ impl Gpu {
         let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let launch =
-                products::launch(self.products_by, products.kind, [m, n, k], products::k_slice(n, k));
+                products::launch(self.products_by, products.way.kind(m), [m, n, k], products::k_slice(n, k));
             products.seconds(m, &launch)
         };
         rows.iter().map(of_rows).collect()
@@ -154,6 +153,14 @@ impl Gpu {
         rows.iter().map(of_rows).collect()
     }
 
+    /// Bytes of a weight `[n, k]` in this GPU's memory; `None` where rows of `k` values are not whole blocks of
+    /// the format.
+    pub fn weight_bytes(&self, format: Format, [n, k]: [usize; 2]) -> Option<usize> {
+        let layout = Way::new(format, self.packs).layout(format, k);
+        let of_rows = || n * format.on_gpus().row_bytes(k);
+        k.is_multiple_of(format.block()).then(|| layout.map_or_else(of_rows, |layout| layout.bytes(n)))
+    }
+
     fn stream(&self) -> Result<Arc<CudaStream>, Error> {
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         self.context().new_stream().map_err(failed("a stream"))
@@ -183,23 +190,13 @@ impl Gpu {
     }
 }
 
-/// Bytes of a weight `[n, k]` in a GPU's memory; `None` where rows of `k` values are not whole blocks of the
-/// format.
-pub fn weight_bytes(format: Format, [n, k]: [usize; 2]) -> Option<usize> {
-    match Way::new(format) {
-        Way::Direct(Kind::Bf16) => Some(2 * n * k),
-        Way::Direct(_) => Some(QuantLayout::new(format, k)?.bytes(n)),
-        Way::Panel(_) => k.is_multiple_of(format.block()).then(|| n * format.row_bytes(k)),
-    }
-}
-
 /// Products with one weight, of which there are more copies than a cache holds.
 struct Products<'a> {
     gpu: &'a Gpu,
     cuda: Cuda,
     upload: WeightUpload,
     weights: Vec<Linear>,
-    kind: Kind,
+    way: Way,
     shape: [usize; 2],
     repeats: usize,
 }
@@ -213,11 +210,10 @@ impl<'a> Products<'a> {
         rows: &[usize],
         repeats: usize,
     ) -> Result<Self, Error> {
-        let Some(bytes) = weight_bytes(format, [n, k]) else {
+        let Some(bytes) = gpu.weight_bytes(format, [n, k]) else {
             panic!("no product of [{n}, {k}] in {format:?}");
         };
-        let way = Way::new(format);
-        let kind = if let Way::Direct(kind) = way { kind } else { Kind::Bf16 };
+        let way = Way::new(format, gpu.packs);
         products::check(n, k)?;
         let mut cuda = Cuda::new(gpu, config)?;
         let repeats = repeats.max(1);
@@ -233,7 +229,7 @@ impl<'a> Products<'a> {
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
         cuda.hold_products(rows.iter().copied().max().unwrap_or(0), &weights[0])?;
-        Ok(Self { gpu, cuda, upload, weights, kind, shape: [n, k], repeats })
+        Ok(Self { gpu, cuda, upload, weights, way, shape: [n, k], repeats })
     }
 
     /// Seconds of one product of `m` rows by this launch.
@@ -246,7 +242,7 @@ impl<'a> Products<'a> {
         let all = || {
             for w in self.weights.iter().cycle().take(self.repeats) {
                 let part = &w.parts[0];
-                let (_, weights) = self.cuda.weights_of(part, k)?;
+                let (_, weights) = self.cuda.weights_of(part, k, m)?;
                 self.cuda.multiply_by(launch, &x, w, (part, weights), (y.at(), n), false)?;
             }
             Ok(())

@@ -14,6 +14,9 @@ use cost::{by_tma, few_tiles, on_h100, tma_tiles};
 pub use tiles::{Launch, TILES, Tile};
 pub(super) use workspace::SplitK;
 
+use half::f16;
+
+use super::quant_layout::QuantLayout;
 use tribunal_model::weights::Format;
 
 /// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
@@ -33,13 +36,23 @@ pub fn k_slice(n: usize, k: usize) -> usize {
 }
 
 /// Errors of multiplying by a weight on a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The tensor core takes 16 values at a time.
     #[error("a matrix with rows of `{k}` values; the CUDA kernels need a multiple of 16")]
     Columns {
         /// Values in a row.
         k: usize,
+    },
+    /// A block of `Q4_0` or `Q5_0` that has no minimum in `f16`.
+    #[error(
+        "a matrix with a scale of {scale}; `--gpu-kernels new` takes {most} at most; hint: `--gpu-kernels auto`"
+    )]
+    Scale {
+        /// A block's scale.
+        scale: f32,
+        /// The most of a scale.
+        most: f32,
     },
     /// More than a kernel's indices can count.
     #[error("a matrix [{n}, {k}] is larger than the CUDA kernels can count")]
@@ -69,7 +82,7 @@ pub fn check(n: usize, k: usize) -> Result<(), Error> {
     if n > largest || k > largest { Err(Error::TooLarge { n, k }) } else { Ok(()) }
 }
 
-/// A format that has kernels of its own.
+/// A format that has kernels of its own. Those of `Q4_1` are `Q4_0`'s too, those of `Q5_1` `Q5_0`'s.
 #[expect(missing_docs, reason = "the names are ggml's own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -78,6 +91,15 @@ pub enum Kind {
     Mxfp4,
     Q4K,
     Q6K,
+    Q4_1,
+    Q5_1,
+    Q5K,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 8] =
+        [Self::Bf16, Self::Q8_0, Self::Mxfp4, Self::Q4K, Self::Q6K, Self::Q4_1, Self::Q5_1, Self::Q5K];
 }
 
 /// The way to multiply by weights of a format.
@@ -88,12 +110,18 @@ pub enum Way {
     /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, which is then
     /// multiplied.
     Panel(&'static str),
+    /// The same numbers from `super::quant_layout`: for at most [`SPLIT_TOKENS`] rows by kernels of their own,
+    /// which round in registers; for more by a panel.
+    Packed(Kind, &'static str),
 }
 
 impl Way {
-    /// The way of a format.
-    pub fn new(format: Format) -> Self {
+    /// The way of a format; `packs`: [`Self::Packed`] instead of [`Self::Panel`].
+    pub fn new(format: Format, packs: bool) -> Self {
         match format.on_gpus() {
+            Format::Q4_0 | Format::Q4_1 if packs => Self::Packed(Kind::Q4_1, "dequantize_planes_q4_1"),
+            Format::Q5_0 | Format::Q5_1 if packs => Self::Packed(Kind::Q5_1, "dequantize_planes_q5_1"),
+            Format::Q5K if packs => Self::Packed(Kind::Q5K, "dequantize_planes_q5_k"),
             Format::Q8_0 => Self::Direct(Kind::Q8_0),
             Format::Mxfp4 => Self::Direct(Kind::Mxfp4),
             Format::Q4K => Self::Direct(Kind::Q4K),
@@ -105,6 +133,54 @@ impl Way {
             Format::Q5K => Self::Panel("dequantize_q5_k"),
             _ => Self::Direct(Kind::Bf16),
         }
+    }
+
+    /// The kind whose kernels multiply so many rows.
+    pub fn kind(self, n_rows: usize) -> Kind {
+        match self {
+            Self::Direct(kind) => kind,
+            Self::Packed(kind, _) if n_rows <= SPLIT_TOKENS => kind,
+            Self::Panel(_) | Self::Packed(..) => Kind::Bf16,
+        }
+    }
+
+    /// The kernel that writes a panel for so many rows.
+    pub fn panel(self, n_rows: usize) -> Option<&'static str> {
+        match self {
+            Self::Panel(kernel) => Some(kernel),
+            Self::Packed(_, kernel) if n_rows > SPLIT_TOKENS => Some(kernel),
+            Self::Direct(_) | Self::Packed(..) => None,
+        }
+    }
+
+    /// Checks that blocks can be multiplied in this way.
+    ///
+    /// # Errors
+    /// A packed block whose minimum `f16` does not represent.
+    pub(super) fn check(self, format: Format, blocks: &[u8]) -> Result<(), Error> {
+        if !matches!((self, format), (Self::Packed(..), Format::Q4_0 | Format::Q5_0)) {
+            return Ok(());
+        }
+        let most = f16::MAX.to_f32() / format.offset() as f32;
+        let scales =
+            blocks.chunks_exact(format.block_bytes()).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32());
+        match scales.into_iter().find(|scale| scale.abs() > most) {
+            Some(scale) => Err(Error::Scale { scale, most }),
+            None => Ok(()),
+        }
+    }
+
+    /// Rows of `k` values of a file as they are multiplied in this way.
+    pub fn laid_out(self, format: Format, k: usize, rows: &[u8]) -> Vec<u8> {
+        let Some(layout) = self.layout(format, k) else { return rows.to_vec() };
+        let mut out = vec![0; layout.bytes(rows.len() / format.row_bytes(k))];
+        layout.write(rows, &mut out);
+        out
+    }
+
+    /// The layout of rows of `k` values, of a format that is multiplied in this way; `None` for rows.
+    pub(super) fn layout(self, format: Format, k: usize) -> Option<QuantLayout> {
+        if let Self::Panel(_) = self { None } else { QuantLayout::new(format, k) }
     }
 }
 

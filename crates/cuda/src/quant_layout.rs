@@ -2,7 +2,7 @@
 //! moved and none lost. `kernels/planes.cuh` draws the layout and reads it. No CUDA is needed here, and
 //! nothing is multiplied.
 
-use half::bf16;
+use half::{bf16, f16};
 use rayon::prelude::*;
 
 use tribunal_model::weights::ggml::{Format, half_power, read_codes, scale_and_minimum};
@@ -13,33 +13,35 @@ pub const STRIP: usize = 16;
 const UNIT: usize = 32;
 /// Values of `k` with one `super`.
 const SUPER: usize = 256;
-/// Bytes of a unit's scales, which follow its codes.
-const SCALES: usize = 32;
 
 /// The layout of rows of `k` values in one format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuantLayout {
     format: Format,
     k: usize,
-    /// Bytes of a unit's codes.
+    /// Bytes of a unit's codes, and of the scales behind them.
     codes_bytes: usize,
+    scales_bytes: usize,
     /// Bytes for each 256 values, after all units of a strip.
     super_bytes: usize,
 }
 
 impl QuantLayout {
-    /// The layout of a format that has a product of its own and is not stored as in the file: `Q8_0`,
-    /// `MXFP4`, `Q4_K` and `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
+    /// The layout of a quantised format that has a product of its own. `None` for the others, and where rows
+    /// of `k` values are not whole blocks.
     pub fn new(format: Format, k: usize) -> Option<Self> {
-        let (codes_bytes, super_bytes) = match format {
-            Format::Q8_0 => (512, 0),
-            Format::Mxfp4 => (256, 0),
-            Format::Q4K => (256, 64),
-            Format::Q6K => (384, 32),
+        let (codes_bytes, scales_bytes, super_bytes) = match format {
+            Format::Q8_0 => (512, 32, 0),
+            Format::Mxfp4 => (256, 32, 0),
+            Format::Q4K => (256, 32, 64),
+            Format::Q6K => (384, 32, 32),
+            Format::Q4_0 | Format::Q4_1 => (256, 64, 0),
+            Format::Q5_0 | Format::Q5_1 => (320, 64, 0),
+            Format::Q5K => (320, 32, 64),
             _ => return None,
         };
         let is_divided = k > 0 && k.is_multiple_of(format.block());
-        is_divided.then_some(Self { format, k, codes_bytes, super_bytes })
+        is_divided.then_some(Self { format, k, codes_bytes, scales_bytes, super_bytes })
     }
 
     /// Bytes of a strip, 16 rows of the file.
@@ -71,7 +73,7 @@ impl QuantLayout {
     }
 
     fn unit_bytes(&self) -> usize {
-        self.codes_bytes + SCALES
+        self.codes_bytes + self.scales_bytes
     }
 
     /// Row `output` of a strip.
@@ -99,8 +101,10 @@ impl QuantLayout {
                 continue;
             }
             at.or_nibble(unit, code & 15);
-            if self.format == Format::Q6K {
-                at.or_high_bits(unit, code >> 4);
+            match self.format {
+                Format::Q6K => at.or_high_bits(unit, code >> 4),
+                Format::Q5_0 | Format::Q5_1 | Format::Q5K => at.or_fifth_bit(unit, code >> 4),
+                _ => {}
             }
         }
     }
@@ -108,7 +112,8 @@ impl QuantLayout {
     /// The scales of part `part` of a block, by `output % 8`: the two outputs with the same remainder side by
     /// side.
     fn write_scales(&self, output: usize, block: &[u8], part: usize, scales: &mut [u8]) {
-        let scales = &mut scales[output % 8 * 4..][..4];
+        let each = self.scales_bytes / 8;
+        let scales = &mut scales[output % 8 * each..][..each];
         let second = output / 8;
         match self.format {
             Format::Q8_0 => scales[2 * second..][..2].copy_from_slice(&block[..2]),
@@ -118,7 +123,13 @@ impl QuantLayout {
                 let scale = bf16::from_f32(half_power(block[0]).unwrap_or_default().to_f32());
                 scales[2 * second..][..2].copy_from_slice(&scale.to_le_bytes());
             }
-            Format::Q4K => {
+            Format::Q4_1 | Format::Q5_1 => scales[4 * second..][..4].copy_from_slice(&block[..4]),
+            Format::Q4_0 | Format::Q5_0 => {
+                let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
+                let minimum = f16::from_f32(-d * self.format.offset() as f32).to_le_bytes();
+                scales[4 * second..][..4].copy_from_slice(&[block[0], block[1], minimum[0], minimum[1]]);
+            }
+            Format::Q4K | Format::Q5K => {
                 let (scale, minimum) = scale_and_minimum(&block[4..16], part);
                 scales[2 * second..][..2].copy_from_slice(&[scale, minimum]);
             }
@@ -127,7 +138,7 @@ impl QuantLayout {
     }
 
     fn write_super(&self, output: usize, block: &[u8], at: &mut [u8]) {
-        let halves = if self.format == Format::Q4K { &block[..4] } else { &block[208..210] };
+        let halves = if self.format == Format::Q6K { &block[208..210] } else { &block[..4] };
         at[(output % 8 * 2 + output / 8) * halves.len()..][..halves.len()].copy_from_slice(halves);
     }
 }
@@ -158,6 +169,10 @@ impl Place {
     fn or_nibble(self, unit: &mut [u8], nibble: u8) {
         let bit = 4 * (self.pair + 4 * self.second);
         unit[self.lane * 8 + self.step * 4 + bit / 8] |= nibble << (bit % 8);
+    }
+
+    fn or_fifth_bit(self, unit: &mut [u8], bit: u8) {
+        unit[256 + 2 * self.lane + self.second] |= bit << (4 * self.step + self.pair);
     }
 
     fn or_high_bits(self, unit: &mut [u8], two_bits: u8) {

@@ -39,6 +39,11 @@ impl WeightUpload {
         Ok(Self { gpu: gpu.clone(), context: context.clone(), stream: stream.clone(), pieces })
     }
 
+    /// True if weights are to be packed ([`super::products::Way::Packed`]).
+    pub(super) fn packs(&self) -> bool {
+        self.gpu.packs
+    }
+
     /// Memory for weights with undefined contents.
     ///
     /// # Errors

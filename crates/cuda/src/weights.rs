@@ -62,6 +62,7 @@ impl Part {
 pub struct Table {
     pub(super) memory: Arc<Memory>,
     pub(super) format: Format,
+    way: Way,
     /// Rows and values of a row.
     pub n: usize,
     pub k: usize,
@@ -82,6 +83,7 @@ enum Source<'a> {
 struct Found<'a> {
     from: Source<'a>,
     format: Format,
+    way: Way,
     /// Rows of the whole matrix, or of one of its sections, and the range of them that is uploaded.
     n: usize,
     rows: Range<usize>,
@@ -89,19 +91,29 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(weights: &'a Weights, name: &str, [n, k]: [usize; 2], rows: Range<usize>) -> Result<Self> {
-        if let Some(fill) = weights.fill(name) {
-            products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
-            return Ok(Self { from: Source::Seed(fill), format: Format::Bf16, n, rows, k });
-        }
-        let stored = weights.get(name, &[n, k])?;
-        let format = stored.dtype;
+    fn new(
+        weights: &'a Weights,
+        name: &str,
+        [n, k]: [usize; 2],
+        rows: Range<usize>,
+        packs: bool,
+    ) -> Result<Self> {
+        let (from, format) = if let Some(fill) = weights.fill(name) {
+            (Source::Seed(fill), Format::Bf16)
+        } else {
+            let stored = weights.get(name, &[n, k])?;
+            (Source::File(stored.bytes), stored.dtype)
+        };
         products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
-        Ok(Self { from: Source::File(stored.bytes), format, n, rows, k })
+        let way = Way::new(format, packs);
+        if let Source::File(bytes) = &from {
+            way.check(format, bytes).map_err(|e| weights.bad(name, &format!("is {e}")))?;
+        }
+        Ok(Self { from, format, way, n, rows, k })
     }
 
     fn planes(&self) -> Option<QuantLayout> {
-        QuantLayout::new(self.format, self.k)
+        self.way.layout(self.format, self.k)
     }
 
     /// Returns true if the layout for products differs from the file's: planes, or values rounded to `bf16`.
@@ -173,7 +185,8 @@ impl Linear {
         let find = |(part, sections): (&(String, usize), &Vec<Section>)| {
             let find = |section: &Section| {
                 let shape = [part.1, matrices.k];
-                let found = Found::new(weights, &name(part), shape, section.outputs.clone())?;
+                let rows = section.outputs.clone();
+                let found = Found::new(weights, &name(part), shape, rows, upload.packs())?;
                 Ok(Found { n: section.whole, ..found })
             };
             sections.iter().map(find).collect::<Result<Vec<_>>>()
@@ -193,7 +206,7 @@ impl Linear {
                     at += found.device_bytes() as u64;
                 }
                 let n = group.iter().map(|found| found.rows.len()).sum();
-                parts.push(Part { memory, offset: 0, way: Way::new(group[0].format), first, n, k_slice });
+                parts.push(Part { memory, offset: 0, way: group[0].way, first, n, k_slice });
                 first += n;
             }
         }
@@ -209,7 +222,7 @@ impl Linear {
 
     /// The product with the embedding table.
     pub(super) fn tied(table: &Table) -> Self {
-        let way = Way::new(table.format);
+        let way = table.way;
         let (memory, offset) = match &table.converted {
             Some(converted) => (converted.clone(), 0),
             None => (table.memory.clone(), table.outputs.start * table.format.row_bytes(table.k)),
@@ -252,7 +265,7 @@ impl Table {
         shard: Shard,
         upload: &mut WeightUpload,
     ) -> Result<Self> {
-        let found = Found::new(weights, name, shape, 0..shape[0])?;
+        let found = Found::new(weights, name, shape, 0..shape[0], upload.packs())?;
         let outputs = shard.outputs(shape[0], 1);
         let is_held = found.format.is_float() || found.format.on_gpus() == found.format;
         let (memory, format) = match &found.from {
@@ -264,6 +277,7 @@ impl Table {
             }
         };
         let memory = Arc::new(memory);
+        let way = found.way;
         // Products read the table only where it is the output matrix.
         let converted = if weights.config().tied && is_held && found.is_converted() {
             let multiplied = Found { rows: outputs.clone(), ..found };
@@ -275,7 +289,7 @@ impl Table {
         };
         upload.finish()?;
         weights.used(name);
-        Ok(Self { memory, format, n: shape[0], k: shape[1], outputs, converted })
+        Ok(Self { memory, format, way, n: shape[0], k: shape[1], outputs, converted })
     }
 }
 

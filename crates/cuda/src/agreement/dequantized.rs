@@ -28,8 +28,10 @@ impl Gpu {
         blocks: &[u8],
         [n, k]: [usize; 2],
     ) -> Result<Option<(&'static str, Vec<u16>)>, Error> {
-        let Way::Panel(kernel) = Way::new(format) else { return Ok(None) };
+        let way = Way::new(format, self.packs);
+        let Some(kernel) = way.panel(usize::MAX) else { return Ok(None) };
         assert_eq!(blocks.len(), n * format.row_bytes(k), "blocks of [{n}, {k}]");
+        let blocks = &way.laid_out(format, k, blocks);
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         let stream = self.context().new_stream().map_err(failed("a stream"))?;
         let weight = Memory::new(self.context(), blocks.len(), MEASURED)?;
@@ -45,7 +47,7 @@ impl Gpu {
         let pointers = [weight.at(), panel.at(), 0].map(Argument::At);
         let arguments = [&pointers[..], &[0, n, k, 0].map(Argument::size)].concat();
         let mut fetched = vec![0_u8; 2 * n * k];
-        // SAFETY: the weight has n rows of k values in its format, the panel room for as many in bf16; both
+        // SAFETY: the weight has n rows of k values as the kernel reads them, the panel room for as many in bf16; both
         // are 256-byte aligned and freed after the stream is synchronised, before which `fetched` is not
         // read.
         unsafe {

@@ -10,7 +10,7 @@ use super::{
         launch::{Argument, Shape},
         memory::Memory,
         products::{
-            self, Kind, Tile, Way,
+            self, Tile,
             grouped::{self, Grouped},
         },
         tensor_map::TensorMap,
@@ -181,7 +181,7 @@ impl Cuda {
     }
 
     fn tile_of(&self, stack: &Stack, pairs: usize, n_experts: usize) -> Grouped {
-        let kind = if let Way::Direct(kind) = stack.way { kind } else { Kind::Bf16 };
+        let kind = stack.way.kind(pairs.div_ceil(n_experts.max(1)));
         grouped::choose(self.gpu.products_by, kind, (pairs, n_experts), self.gpu.new_kernels)
     }
 
@@ -217,7 +217,7 @@ impl Cuda {
     ) -> Result<(), Error> {
         let n_tiles = grouped::most_tiles(pairs, n_experts, by.tile.tokens);
         let tiles = self.slot(tiles, 16 * n_tiles)?;
-        let weights = self.weights_of_stack(stack, n_experts)?;
+        let weights = self.weights_of_stack(stack, n_experts, pairs)?;
         let bias = stack.bias.as_ref().map_or(0, Memory::at);
         let of_experts = GroupedInput { x, rows, weights, n_experts, tiles, n_tiles, bias, out };
         let (shape, maps, arguments) = of_experts.launch(&by, [stack.n, stack.k], &self.gpu)?;
@@ -230,8 +230,9 @@ impl Cuda {
 
     /// The address of a stack's weights in a format that has products: its own, or a panel with those of the
     /// experts that have rows.
-    fn weights_of_stack(&self, stack: &Stack, n_experts: usize) -> Result<u64, Error> {
-        let Way::Panel(kernel) = stack.way else { return Ok(stack.memory.at()) };
+    fn weights_of_stack(&self, stack: &Stack, n_experts: usize, pairs: usize) -> Result<u64, Error> {
+        let average = pairs.div_ceil(n_experts.max(1));
+        let Some(kernel) = stack.way.panel(average) else { return Ok(stack.memory.at()) };
         let n_rows = n_experts * stack.n;
         let panel = self.slot(Slot::Panel, 2 * n_rows * stack.k)?;
         let starts = self.slot(Slot::ExpertStarts, 4 * (n_experts + 1))?;

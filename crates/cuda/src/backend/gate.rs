@@ -6,7 +6,7 @@ use super::{
         Error,
         arena::Slot,
         launch::{Argument, Shape},
-        products::{Kind, Way, fused},
+        products::{Kind, fused},
         tensor_map::TensorMap,
         weights::Linear,
     },
@@ -24,7 +24,7 @@ impl Cuda {
         let ([part], [gates, ups]) = (&w.parts[..], &w.outputs[..]) else { return Ok(None) };
         // The updates of adapters precede the gate.
         let alone = w.bias.is_none() && !self.adds_adapters(w) && gates.len() == ups.len();
-        if !alone || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_)) {
+        if !alone || part.way.kind(x.n_rows) != Kind::Bf16 {
             return Ok(None);
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
@@ -38,7 +38,7 @@ impl Cuda {
             return Ok(None);
         };
         let out = self.values(Slot::Gated, m, n)?; // [m, n / 2]
-        let (_, weights) = self.weights_of(part, k)?;
+        let (_, weights) = self.weights_of(part, k, m)?;
         let maps = [
             TensorMap::rows(x.at(), m, k, launch.tile.tokens)?,
             TensorMap::gates(weights, n / 2, k, launch.tile.outputs)?,

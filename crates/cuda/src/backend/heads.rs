@@ -7,7 +7,7 @@ use super::{
         arena::Slot,
         launch::{Argument, Shape},
         memory::Memory,
-        products::{Kind, Way, fused},
+        products::{Kind, fused},
         tensor_map::TensorMap,
         weights::Linear,
     },
@@ -31,8 +31,7 @@ impl Cuda {
         let is_plain =
             rotary_dim == head_dim && self.config.query_growth.is_none() && !self.config.gated_attention;
         // The updates of adapters precede the rotation.
-        if !is_plain || self.adds_adapters(w) || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_))
-        {
+        if !is_plain || self.adds_adapters(w) || part.way.kind(x.n_rows) != Kind::Bf16 {
             return Ok(None);
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
@@ -45,7 +44,7 @@ impl Cuda {
             return Ok(None);
         };
         let queries = self.values(Slot::Queries, m, 2 * self.config.query_width(kind))?;
-        let (_, weights) = self.weights_of(part, k)?;
+        let (_, weights) = self.weights_of(part, k, m)?;
         let maps = [
             TensorMap::rows(x.at(), m, k, launch.tile.tokens)?,
             TensorMap::heads(weights, n, k, head_dim, launch.tile.outputs)?,

@@ -5,7 +5,7 @@ use super::{
         Error,
         arena::Slot,
         launch::{Argument, Shape},
-        products::{self, Kernels, Kind, Launch, Way},
+        products::{self, Kernels, Kind, Launch},
         tensor_map::TensorMap,
         weights::{Linear, Part},
     },
@@ -25,26 +25,23 @@ impl Cuda {
     ) -> Result<(), Error> {
         // A card of several may have no outputs of a weight.
         for part in w.parts.iter().filter(|part| part.n > 0) {
-            let weights = self.weights_of(part, w.k)?;
+            let weights = self.weights_of(part, w.k, x.n_rows)?;
             self.multiply_part(x, w, part, weights, (y, ldy), add)?;
         }
         self.add_adapters(x, w, (y, ldy))
     }
 
-    /// A part's weights in a format that has products: their kind and address. Other formats are written to a
-    /// panel, which the next part overwrites.
-    pub(crate) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64), Error> {
-        let kernel = match part.way {
-            Way::Direct(kind) => return Ok((kind, part.at())),
-            Way::Panel(kernel) => kernel,
-        };
+    /// A part's weights as so many rows are multiplied with them: their kind and address, of a panel where
+    /// they are written to one, which the next part overwrites.
+    pub(crate) fn weights_of(&self, part: &Part, k: usize, n_rows: usize) -> Result<(Kind, u64), Error> {
+        let Some(kernel) = part.way.panel(n_rows) else { return Ok((part.way.kind(n_rows), part.at())) };
         let panel = self.slot(Slot::Panel, part.n * k * 2)?;
         let (grid, threads) = products::panel(part.n, k);
         let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
         let pointers = [part.at(), panel, 0].map(Argument::At);
         let sizes = [0, part.n, k, 0].map(Argument::size);
         let arguments = [&pointers[..], &sizes].concat();
-        // SAFETY: the part has n rows of k values in its format, the panel slot room for as many in bf16;
+        // SAFETY: the part has n rows of k values as the kernel reads them, the panel slot room for as many in bf16;
         // both are 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
         Ok((Kind::Bf16, panel))
@@ -113,12 +110,12 @@ impl Cuda {
     pub(super) fn multiply_apart<'a>(&self, x: &Values, w: &'a Linear) -> Result<Option<Sums<'a>>, Error> {
         let [part] = &w.parts[..] else { return Ok(None) };
         let (m, n, k) = (x.n_rows, part.n, w.k);
-        let kind = if let Way::Direct(kind) = part.way { kind } else { Kind::Bf16 };
+        let kind = part.way.kind(m);
         let launch = products::launch(self.gpu.products_by, kind, [m, n, k], part.k_slice);
         let Some(slices) = launch.split.filter(|_| !launch.reduces && !self.adds_adapters(w)) else {
             return Ok(None);
         };
-        let (_, weights) = self.weights_of(part, k)?;
+        let (_, weights) = self.weights_of(part, k, m)?;
         let (maps, inputs) = inputs(&launch, (x.at(), weights), [m, n, k])?;
         let at = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
         let sizes = [m, n, k, launch.k_slice].map(Argument::size);

@@ -10,7 +10,7 @@ use super::{
         arena::{Arena, Extent, Extra, Places, Slot},
         driver::failed,
         experts::Experts,
-        products::{SplitK, Way},
+        products::SplitK,
         weights::Linear,
     },
     Cuda, Values,
@@ -52,7 +52,7 @@ impl Cuda {
         let mut extra = self.extra.lock();
         for part in &linear.parts {
             extra.add_weight(part.n, linear.k, part.k_slice);
-            if let Way::Panel(_) = part.way {
+            if part.way.panel(usize::MAX).is_some() {
                 extra.panel = extra.panel.max(2 * part.n * linear.k);
             }
         }
@@ -67,7 +67,7 @@ impl Cuda {
         }
         let mut extra = self.extra.lock();
         for stack in [&experts.gate_up, &experts.down] {
-            if let Way::Panel(_) = stack.way {
+            if stack.way.panel(usize::MAX).is_some() {
                 extra.panel = extra.panel.max(2 * experts.n * stack.n * stack.k);
             }
         }

@@ -4,7 +4,7 @@
 
 use super::{Kernels, Kind, TILES, Tile};
 use Kernels::{MmaSync, Reference, Tma};
-use Kind::{Bf16, Mxfp4, Q4K, Q6K, Q8_0};
+use Kind::{Bf16, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0};
 
 /// A tile with kernels for experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ macro_rules! names {
 }
 
 /// All of these kernels, those for few tokens first.
-const NAMES: [Names; 21] = [
+const NAMES: [Names; 33] = [
     names!(Reference, Bf16, "gemm_bf16"),
     names!(MmaSync, Bf16, "gemm_bf16_16x64"),
     names!(MmaSync, Bf16, "gemm_bf16_64x64"),
@@ -49,6 +49,18 @@ const NAMES: [Names; 21] = [
     names!(MmaSync, Q6K, "gemm_q6_k_8x64"),
     names!(MmaSync, Q6K, "gemm_q6_k_32x64"),
     names!(MmaSync, Q6K, "gemm_q6_k_64x128"),
+    names!(Reference, Q4_1, "gemm_q4_1"),
+    names!(MmaSync, Q4_1, "gemm_q4_1_8x64"),
+    names!(MmaSync, Q4_1, "gemm_q4_1_32x64"),
+    names!(MmaSync, Q4_1, "gemm_q4_1_64x128"),
+    names!(Reference, Q5_1, "gemm_q5_1"),
+    names!(MmaSync, Q5_1, "gemm_q5_1_8x64"),
+    names!(MmaSync, Q5_1, "gemm_q5_1_32x64"),
+    names!(MmaSync, Q5_1, "gemm_q5_1_64x128"),
+    names!(Reference, Q5K, "gemm_q5_k"),
+    names!(MmaSync, Q5K, "gemm_q5_k_8x64"),
+    names!(MmaSync, Q5K, "gemm_q5_k_32x64"),
+    names!(MmaSync, Q5K, "gemm_q5_k_64x128"),
 ];
 
 /// The most rows of an expert for which one tile by `mma.sync` reads each weight once.
@@ -114,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_plain_kernel_and_tiles() {
-        let found: usize = [Bf16, Q8_0, Mxfp4, Q4K, Q6K].into_iter().map(|kind| of_kind(kind).count()).sum();
+        let found: usize = Kind::ALL.into_iter().map(|kind| of_kind(kind).count()).sum();
         assert_eq!(found, NAMES.len());
         for &(kernels, kind, name, ..) in &NAMES {
             let found = TILES.iter().find(|tile| tile.whole == name).unwrap();

@@ -180,6 +180,8 @@ fn what_is_launched() {
 #[test]
 fn formats_without_a_product_are_those_that_are_rounded() {
     for format in Format::ALL {
-        assert_eq!(matches!(Way::new(format), Way::Panel(_)), format.is_rounded_on_gpus(), "{format:?}");
+        let ways = [false, true].map(|packs| Way::new(format, packs));
+        assert_eq!(matches!(ways[0], Way::Panel(_)), format.is_rounded_on_gpus(), "{format:?}");
+        assert_eq!(matches!(ways[1], Way::Packed(..)), format.is_rounded_on_gpus(), "{format:?}");
     }
 }

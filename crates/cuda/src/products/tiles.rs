@@ -3,7 +3,7 @@
 
 use super::{
     Kernels::{self, MmaSync, Reference, Tma, Wgmma},
-    Kind::{self, Bf16, Mxfp4, Q4K, Q6K, Q8_0},
+    Kind::{self, Bf16, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0},
     PERSISTENT, STRIP,
 };
 use crate::launch::Shape;
@@ -34,7 +34,17 @@ pub struct Tile {
 
 /// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the
 /// kernels' host test compares with their declarations.
-pub static TILES: [Tile; 35] = [
+pub static TILES: [Tile; 11 + 6 * 7] = {
+    let mut all = [REFERENCE; 11 + 6 * 7];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < 11 { OF_BF16[i] } else { OF_QUANTISED[(i - 11) / 6][(i - 11) % 6] };
+        i += 1;
+    }
+    all
+};
+
+const OF_BF16: [Tile; 11] = [
     Tile { kind: Bf16, whole: "gemm_bf16", split: Some("gemm_bf16_split"), ..REFERENCE },
     Tile {
         kind: Bf16,
@@ -107,194 +117,43 @@ pub static TILES: [Tile; 35] = [
         shared_bytes: 197_696,
         ..TMA
     },
-    Tile { kind: Q8_0, whole: "gemm_q8_0", split: Some("gemm_q8_0_split"), ..REFERENCE },
-    Tile {
-        kind: Q8_0,
-        whole: "gemm_q8_0_8x16",
-        split: Some("gemm_q8_0_8x16_split"),
-        tokens: 8,
-        outputs: 16,
-        threads: 32,
-        shared_bytes: 25_344,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q8_0,
-        whole: "gemm_q8_0_8x64",
-        split: Some("gemm_q8_0_8x64_split"),
-        tokens: 8,
-        outputs: 64,
-        shared_bytes: 53_760,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q8_0,
-        whole: "gemm_q8_0_16x64",
-        split: Some("gemm_q8_0_16x64_split"),
-        tokens: 16,
-        outputs: 64,
-        shared_bytes: 51_200,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q8_0,
-        whole: "gemm_q8_0_32x64",
-        split: Some("gemm_q8_0_32x64_split"),
-        tokens: 32,
-        outputs: 64,
-        shared_bytes: 50_688,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q8_0,
-        whole: "gemm_q8_0_64x128",
-        split: Some("gemm_q8_0_64x128_split"),
-        tokens: 64,
-        outputs: 128,
-        shared_bytes: 67_584,
-        ..MMA_SYNC
-    },
-    Tile { kind: Mxfp4, whole: "gemm_mxfp4", split: Some("gemm_mxfp4_split"), ..REFERENCE },
-    Tile {
-        kind: Mxfp4,
-        whole: "gemm_mxfp4_8x16",
-        split: Some("gemm_mxfp4_8x16_split"),
-        tokens: 8,
-        outputs: 16,
-        threads: 32,
-        shared_bytes: 19_200,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Mxfp4,
-        whole: "gemm_mxfp4_8x64",
-        split: Some("gemm_mxfp4_8x64_split"),
-        tokens: 8,
-        outputs: 64,
-        shared_bytes: 39_936,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Mxfp4,
-        whole: "gemm_mxfp4_16x64",
-        split: Some("gemm_mxfp4_16x64_split"),
-        tokens: 16,
-        outputs: 64,
-        shared_bytes: 52_224,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Mxfp4,
-        whole: "gemm_mxfp4_32x64",
-        split: Some("gemm_mxfp4_32x64_split"),
-        tokens: 32,
-        outputs: 64,
-        shared_bytes: 51_200,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Mxfp4,
-        whole: "gemm_mxfp4_64x128",
-        split: Some("gemm_mxfp4_64x128_split"),
-        tokens: 64,
-        outputs: 128,
-        shared_bytes: 64_000,
-        ..MMA_SYNC
-    },
-    Tile { kind: Q4K, whole: "gemm_q4_k", split: Some("gemm_q4_k_split"), ..REFERENCE },
-    Tile {
-        kind: Q4K,
-        whole: "gemm_q4_k_8x16",
-        split: Some("gemm_q4_k_8x16_split"),
-        tokens: 8,
-        outputs: 16,
-        threads: 32,
-        shared_bytes: 19_584,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q4K,
-        whole: "gemm_q4_k_8x64",
-        split: Some("gemm_q4_k_8x64_split"),
-        tokens: 8,
-        outputs: 64,
-        shared_bytes: 41_472,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q4K,
-        whole: "gemm_q4_k_16x64",
-        split: Some("gemm_q4_k_16x64_split"),
-        tokens: 16,
-        outputs: 64,
-        shared_bytes: 53_760,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q4K,
-        whole: "gemm_q4_k_32x64",
-        split: Some("gemm_q4_k_32x64_split"),
-        tokens: 32,
-        outputs: 64,
-        shared_bytes: 53_248,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q4K,
-        whole: "gemm_q4_k_64x128",
-        split: Some("gemm_q4_k_64x128_split"),
-        tokens: 64,
-        outputs: 128,
-        shared_bytes: 67_584,
-        ..MMA_SYNC
-    },
-    Tile { kind: Q6K, whole: "gemm_q6_k", split: Some("gemm_q6_k_split"), ..REFERENCE },
-    Tile {
-        kind: Q6K,
-        whole: "gemm_q6_k_8x16",
-        split: Some("gemm_q6_k_8x16_split"),
-        tokens: 8,
-        outputs: 16,
-        threads: 32,
-        shared_bytes: 22_464,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q6K,
-        whole: "gemm_q6_k_8x64",
-        split: Some("gemm_q6_k_8x64_split"),
-        tokens: 8,
-        outputs: 64,
-        shared_bytes: 52_992,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q6K,
-        whole: "gemm_q6_k_16x64",
-        split: Some("gemm_q6_k_16x64_split"),
-        tokens: 16,
-        outputs: 64,
-        shared_bytes: 54_400,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q6K,
-        whole: "gemm_q6_k_32x64",
-        split: Some("gemm_q6_k_32x64_split"),
-        tokens: 32,
-        outputs: 64,
-        shared_bytes: 45_312,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Q6K,
-        whole: "gemm_q6_k_64x128",
-        split: Some("gemm_q6_k_64x128_split"),
-        tokens: 64,
-        outputs: 128,
-        shared_bytes: 60_416,
-        ..MMA_SYNC
-    },
+];
+
+/// The plain kernel of a quantised kind, and its tiles with these bytes of shared memory.
+macro_rules! quantised {
+    ($kind:ident, $name:literal, $shared_bytes:expr) => {{
+        const SHARED_BYTES: [u32; 5] = $shared_bytes;
+        [
+            Tile { kind: $kind, whole: $name, split: Some(concat!($name, "_split")), ..REFERENCE },
+            quantised!($kind, $name, "_8x16", [8, 16], 32, SHARED_BYTES[0]),
+            quantised!($kind, $name, "_8x64", [8, 64], 128, SHARED_BYTES[1]),
+            quantised!($kind, $name, "_16x64", [16, 64], 128, SHARED_BYTES[2]),
+            quantised!($kind, $name, "_32x64", [32, 64], 128, SHARED_BYTES[3]),
+            quantised!($kind, $name, "_64x128", [64, 128], 128, SHARED_BYTES[4]),
+        ]
+    }};
+    ($kind:ident, $name:literal, $size:literal, [$tokens:literal, $outputs:literal], $threads:literal, $bytes:expr) => {
+        Tile {
+            kind: $kind,
+            whole: concat!($name, $size),
+            split: Some(concat!($name, $size, "_split")),
+            tokens: $tokens,
+            outputs: $outputs,
+            threads: $threads,
+            shared_bytes: $bytes,
+            ..MMA_SYNC
+        }
+    };
+}
+
+const OF_QUANTISED: [[Tile; 6]; 7] = [
+    quantised!(Q8_0, "gemm_q8_0", [25_344, 53_760, 51_200, 50_688, 67_584]),
+    quantised!(Mxfp4, "gemm_mxfp4", [19_200, 39_936, 52_224, 51_200, 64_000]),
+    quantised!(Q4K, "gemm_q4_k", [19_584, 41_472, 53_760, 53_248, 67_584]),
+    quantised!(Q6K, "gemm_q6_k", [22_464, 52_992, 54_400, 45_312, 60_416]),
+    quantised!(Q4_1, "gemm_q4_1", [19_968, 35_840, 46_080, 53_248, 53_248]),
+    quantised!(Q5_1, "gemm_q5_1", [21_504, 40_960, 51_200, 57_344, 57_344]),
+    quantised!(Q5K, "gemm_q5_k", [21_120, 39_680, 49_920, 56_320, 57_344]),
 ];
 
 /// A plain kernel: a warp computes a tile from global memory.
@@ -344,6 +203,9 @@ impl Tile {
             (_, Mxfp4) => "gemm_mxfp4",
             (_, Q4K) => "gemm_q4_k",
             (_, Q6K) => "gemm_q6_k",
+            (_, Q4_1) => "gemm_q4_1",
+            (_, Q5_1) => "gemm_q5_1",
+            (_, Q5K) => "gemm_q5_k",
         }
     }
 

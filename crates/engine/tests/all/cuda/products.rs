@@ -34,7 +34,7 @@ impl Noise {
         }
         let mut bytes: Vec<u8> = (0..n * format.row_bytes(k)).map(|_| self.bits() as u8).collect();
         let halves: &[usize] = match format {
-            Format::Q4K => &[0, 2],
+            Format::Q4K | Format::Q4_1 | Format::Q5_1 | Format::Q5K => &[0, 2],
             Format::Q6K => &[208],
             _ => &[0],
         };
@@ -107,6 +107,11 @@ fn every_kernel_of_a_product_has_the_same_bits() {
         (Kind::Mxfp4, Format::Mxfp4),
         (Kind::Q4K, Format::Q4K),
         (Kind::Q6K, Format::Q6K),
+        (Kind::Q4_1, Format::Q4_0),
+        (Kind::Q4_1, Format::Q4_1),
+        (Kind::Q5_1, Format::Q5_0),
+        (Kind::Q5_1, Format::Q5_1),
+        (Kind::Q5K, Format::Q5K),
     ] {
         check(&gpu, kind, format, [35, n, k]);
     }

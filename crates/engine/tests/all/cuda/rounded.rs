@@ -1,13 +1,17 @@
-//! Weights in formats that a GPU rounds to bf16 when it loads them.
+//! Weights in formats that a GPU rounds to bf16: when it loads them, in each step, or in registers.
 
 use std::path::Path;
 
+use tribunal_cuda::KernelSet;
 use tribunal_engine::Device;
-use tribunal_model::KvType;
+use tribunal_model::{
+    KvType,
+    weights::{Format, seeded},
+};
 
-use super::{apart, gpu};
+use super::{apart, attentions::load, config, gpu};
 use crate::{
-    model::bits,
+    model::{alone, bits, check_bits, sequences},
     model_families::latent,
     model_gguf::with_uneven_values,
     model_quantised::{cases, logits_on},
@@ -41,4 +45,27 @@ fn files_with_other_formats_are_near_those_of_the_cpu() {
     let path = folder.path().join("latent.gguf");
     latent::lite().write_quantised(&path, 3, "attn_v_b");
     check(&path);
+}
+
+/// Prompts of more rows than are multiplied from registers, and answers; with experts, some without rows.
+#[test]
+fn packed_weights_have_the_bits_of_those_that_each_step_rounds() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let [steps, packed] =
+        [KernelSet::Auto, KernelSet::New].map(|set| Device::Cuda(gpu.with_kernels(set).without_graphs()));
+    for (name, format) in [("qwen3", Format::Q4_0), ("qwen3", Format::Q5_1), ("qwen3-moe", Format::Q5_0)] {
+        let weights = seeded::weights(config(name), 3, |name| {
+            let is_matrix = name.ends_with("_proj.weight");
+            if name.ends_with("norm.weight") {
+                Format::F32
+            } else if is_matrix {
+                format
+            } else {
+                Format::Bf16
+            }
+        });
+        let sequences = sequences(&[70, 9]);
+        let expected = alone(&mut *load(&steps, &weights), &sequences, KvType::Bf16);
+        check_bits(&mut *load(&packed, &weights), KvType::Bf16, &expected, &[(0, 70), (1, 1), (0, 9)]);
+    }
 }
