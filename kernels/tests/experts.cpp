@@ -415,7 +415,7 @@ int main() {
     one_sort(tally, 2100, 3, 8, load);
   }
   for (const Kernel& k : kernels) {
-    const bool k_quants = k.format == "q4_k" || k.format == "q6_k";
+    const bool k_quants = test::has_supers(k.format);
     one_product(tally, k, 1, 16, 256, Load::kEven, {0});
     if (k.persistent) {
       one_product(tally, k, 2 * k.tokens + 3, 96, 544, Load::kEven, {0});

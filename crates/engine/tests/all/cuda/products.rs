@@ -3,14 +3,12 @@
 //! weights' values.
 
 use half::{bf16, f16};
-use tribunal_cpu::Packed;
 use tribunal_cuda::{
     Gpu,
-    products::{Kind, TILES, k_slice},
-    quant_layout::QuantLayout,
+    products::{Kind, TILES, Way, k_slice},
 };
 use tribunal_engine::Device;
-use tribunal_model::weights::Format;
+use tribunal_model::weights::{Format, values};
 
 use super::gpu;
 
@@ -52,14 +50,12 @@ impl Noise {
 }
 
 /// The largest distance from the product in `f64`, in parts of the sum of absolute values.
-fn worst(x: &[u16], weights: &Packed, y: &[f32]) -> f64 {
-    let (n, k) = (weights.n(), weights.k());
-    let mut row = vec![0.0; k];
+fn worst(x: &[u16], weights: &[f32], k: usize, y: &[f32]) -> f64 {
+    let n = weights.len() / k;
     let mut worst = 0.0_f64;
-    for output in 0..n {
-        weights.dequantize_row(output, &mut row);
+    for (output, row) in weights.chunks_exact(k).enumerate() {
         for (token, x) in x.chunks_exact(k).enumerate() {
-            let products = x.iter().zip(&row).map(|(x, w)| f64::from(bf16::from_bits(*x)) * f64::from(*w));
+            let products = x.iter().zip(row).map(|(x, w)| f64::from(bf16::from_bits(*x)) * f64::from(*w));
             let (sum, size) = products.fold((0.0, 0.0), |(sum, size), part| (sum + part, size + part.abs()));
             worst = worst.max((sum - f64::from(y[token * n + output])).abs() / size);
         }
@@ -71,12 +67,10 @@ fn check(gpu: &Gpu, kind: Kind, format: Format, [m, n, k]: [usize; 3]) {
     let mut noise = Noise(7);
     let rows = noise.rows(format, n, k);
     let x: Vec<u16> = (0..m * k).map(|_| bf16::from_f32(noise.number()).to_bits()).collect();
-    let weights = Packed::pack(format, n, k, &rows).unwrap();
-    let laid_out = QuantLayout::new(format, k).map_or(rows.clone(), |planes| {
-        let mut out = vec![0; planes.bytes(n)];
-        planes.write(&rows, &mut out);
-        out
-    });
+    let is_rounded = format.is_rounded_on_gpus();
+    let round = |value: f32| if is_rounded { bf16::from_f32(value).to_f32() } else { value };
+    let weights: Vec<f32> = values(format, &rows).into_iter().map(round).collect();
+    let laid_out = Way::new(format, true).laid_out(format, k, &rows);
     let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<u32>>();
     let all = gpu.products(kind, &x, &laid_out, [m, n, k]).unwrap();
     let of_kind = TILES.iter().filter(|tile| tile.kind == kind);
@@ -84,7 +78,7 @@ fn check(gpu: &Gpu, kind: Kind, format: Format, [m, n, k]: [usize; 3]) {
     assert!(whole >= 5, "{kind:?}: {whole} kernels");
     let (plain, expected) = &all[0];
     // A tensor core cuts each step's sum off at 2^-23 of its largest part; here are at most 144 steps.
-    let apart = worst(&x, &weights, expected);
+    let apart = worst(&x, &weights, k, expected);
     assert!(apart < 2e-5, "{plain} [{m}, {n}, {k}] is {apart} apart");
     for (name, y) in &all {
         assert!(bits(y) == bits(expected), "{name} [{m}, {n}, {k}] has other bits than {plain}, on {gpu:?}");

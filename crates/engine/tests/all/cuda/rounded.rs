@@ -54,7 +54,11 @@ fn packed_weights_have_the_bits_of_those_that_each_step_rounds() {
     let [steps, packed] =
         [KernelSet::Auto, KernelSet::New].map(|set| Device::Cuda(gpu.with_kernels(set).without_graphs()));
     for (name, format) in [("qwen3", Format::Q4_0), ("qwen3", Format::Q5_1), ("qwen3-moe", Format::Q5_0)] {
-        let weights = seeded::weights(config(name), 3, |name| {
+        let mut config = config(name);
+        if let Some(experts) = &mut config.experts {
+            experts.width = 64; // whole blocks
+        }
+        let weights = seeded::weights(config, 3, |name| {
             let is_matrix = name.ends_with("_proj.weight");
             if name.ends_with("norm.weight") {
                 Format::F32
