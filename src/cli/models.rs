@@ -327,7 +327,7 @@ fn of_file(path: &Path, room: &GpuMemory) -> anyhow::Result<Fields> {
         fields
             .push(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need, 1))));
         let rounded = gpu_memory::rounded(&description.tensors);
-        fields.extend(rounded.map(|rounded| ("rounded".to_owned(), rounded)));
+        fields.extend(rounded.into_iter().map(|rounded| ("rounded".to_owned(), rounded)));
     }
     fields.extend(description.metadata);
     Ok(fields)

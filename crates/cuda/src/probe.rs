@@ -153,8 +153,8 @@ impl Gpu {
         rows.iter().map(of_rows).collect()
     }
 
-    /// Bytes of a weight `[n, k]` in this GPU's memory; `None` where rows of `k` values are not whole blocks of
-    /// the format.
+    /// Bytes of a weight `[n, k]` in this GPU's memory; `None` where rows of `k` values are not whole blocks
+    /// of the format.
     pub fn weight_bytes(&self, format: Format, [n, k]: [usize; 2]) -> Option<usize> {
         let layout = Way::new(format, self.packs).layout(format, k);
         let of_rows = || n * format.on_gpus().row_bytes(k);

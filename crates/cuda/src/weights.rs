@@ -1,6 +1,6 @@
 //! A checkpoint's matrices on a GPU. During the upload, quantised ones are arranged in the layout for
-//! products, and f32, f16 and the formats without such a layout are rounded to bf16. Neighbouring matrices of one input and one format become
-//! one.
+//! products, and f32, f16 and formats without such a layout are rounded to bf16. Neighbouring matrices of one
+//! input and one format become one.
 
 use std::{ops::Range, sync::Arc};
 

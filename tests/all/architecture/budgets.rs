@@ -11,9 +11,9 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 9_925),
+    ("crates/model", "", 9_945),
     ("crates/cpu", "", 7_245),
-    ("crates/cuda", "", 7_612),
+    ("crates/cuda", "", 7_592),
     ("crates/engine", "", 6_931),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),

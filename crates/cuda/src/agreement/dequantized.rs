@@ -47,9 +47,9 @@ impl Gpu {
         let pointers = [weight.at(), panel.at(), 0].map(Argument::At);
         let arguments = [&pointers[..], &[0, n, k, 0].map(Argument::size)].concat();
         let mut fetched = vec![0_u8; 2 * n * k];
-        // SAFETY: the weight has n rows of k values as the kernel reads them, the panel room for as many in bf16; both
-        // are 256-byte aligned and freed after the stream is synchronised, before which `fetched` is not
-        // read.
+        // SAFETY: the weight has n rows of k values as the kernel reads them, the panel room for as many in
+        // bf16; both are 256-byte aligned and freed after the stream is synchronised, before which `fetched`
+        // is not read.
         unsafe {
             self.kernels().launch(stream.cu_stream(), ("dequantize", kernel), shape, &arguments)?;
             result::memcpy_dtoh_async(&mut fetched, panel.at(), stream.cu_stream())

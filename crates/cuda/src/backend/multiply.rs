@@ -41,8 +41,8 @@ impl Cuda {
         let pointers = [part.at(), panel, 0].map(Argument::At);
         let sizes = [0, part.n, k, 0].map(Argument::size);
         let arguments = [&pointers[..], &sizes].concat();
-        // SAFETY: the part has n rows of k values as the kernel reads them, the panel slot room for as many in bf16;
-        // both are 16-byte aligned and freed only after the stream is synchronised.
+        // SAFETY: the part has n rows of k values as the kernel reads them, the panel slot room for as many
+        // in bf16; both are 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
         Ok((Kind::Bf16, panel))
     }

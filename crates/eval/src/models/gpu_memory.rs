@@ -93,10 +93,10 @@ pub fn sum(need: &Need) -> String {
     )
 }
 
-/// Describes the quantised weights of a file that are rounded to bf16 on a GPU: when they are loaded, or in
-/// each step, with the extra cost over products in their own format; `None` where none is rounded.
-/// `tensors`: their number and weights by data type.
-pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
+/// Describes the quantised weights of a file that are rounded to bf16 on a GPU: in each step, with the extra
+/// cost over products in their own format, and when they are loaded. `tensors`: their number and weights by
+/// data type.
+pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Vec<String> {
     /// Bytes of a weight in bf16, written and read again.
     const AGAIN: f64 = 4.0;
     let (mut names, mut bytes, mut moved) = (Vec::new(), 0.0, 0.0);
@@ -119,10 +119,8 @@ pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
     let is_loaded = |format: &Format| !format.is_float() && format.on_gpus() == Format::Bf16;
     let loaded = Format::ALL.into_iter().filter(is_loaded).map(Format::name);
     let loaded: Vec<_> = loaded.filter(|name| tensors.contains_key(name)).collect();
-    let of_loading =
-        (!loaded.is_empty()).then(|| format!("{}: bf16 once loaded, 2 bytes a weight", loaded.join(", ")));
-    let all: Vec<String> = [of_steps, of_loading].into_iter().flatten().collect();
-    (!all.is_empty()).then(|| all.join("; "))
+    let of_loading = format!("{}: bf16 once loaded, 2 bytes a weight", loaded.join(", "));
+    of_steps.into_iter().chain((!loaded.is_empty()).then_some(of_loading)).collect()
 }
 
 /// Memory that a card's model needs on a GPU, with its whole context; `None` where the card does not state
@@ -224,13 +222,13 @@ mod tests {
         let tensors = |all: &[(&str, u64)]| {
             all.iter().map(|&(name, n)| (name.to_owned(), (1, n))).collect::<BTreeMap<_, _>>()
         };
-        assert_eq!(rounded(&tensors(&[("F32", 64), ("Q4_K", 256 << 20), ("Q6_K", 256)])), None);
+        assert!(rounded(&tensors(&[("F32", 64), ("Q4_K", 256 << 20), ("Q6_K", 256)])).is_empty());
         // 176 bytes of 256 weights, and 4 more bytes of each.
-        let said = rounded(&tensors(&[("Q5_K", 256 << 20), ("Q6_K", 256)])).unwrap();
+        let [said] = &rounded(&tensors(&[("Q5_K", 256 << 20), ("Q6_K", 256)]))[..] else { panic!() };
         assert!(said.starts_with("176.00 MiB in Q5_K: every step rounds them to bf16"), "{said}");
         assert!(said.contains("moves 6.8 times their bytes"), "{said}");
-        let loaded = rounded(&tensors(&[("Q6_K", 256), ("IQ4_NL", 32), ("Q3_K", 256)])).unwrap();
-        assert_eq!(loaded, "Q3_K, IQ4_NL: bf16 once loaded, 2 bytes a weight");
+        let loaded = rounded(&tensors(&[("Q6_K", 256), ("IQ4_NL", 32), ("Q3_K", 256)]));
+        assert_eq!(loaded, ["Q3_K, IQ4_NL: bf16 once loaded, 2 bytes a weight"]);
     }
 
     #[test]

@@ -132,12 +132,10 @@ impl Format {
 
     /// The format in which GPUs hold such matrices: `bf16` for floats and for the formats that are rounded
     /// when they are loaded.
+    #[must_use]
     pub fn on_gpus(self) -> Self {
-        match self {
-            Self::F32 | Self::F16 | Self::U4 | Self::F8E4M3 => Self::Bf16,
-            Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs => Self::Bf16,
-            kept => kept,
-        }
+        let is_kept = matches!(self, Self::Q8_0 | Self::Mxfp4 | Self::Q4K | Self::Q6K);
+        if is_kept || self.is_rounded_on_gpus() { self } else { Self::Bf16 }
     }
 
     /// Returns true if GPUs hold its codes but have no product of its own, so that each step rounds such
