@@ -182,11 +182,11 @@ struct Strip {
   __device__ __forceinline__ Scales scales(int output, int k) const {
     return planes::scales(F(), unit(k), super(k), output, k);
   }
-  // The weight of a format that is rounded.
+  // The weight of a format that is rounded: its product is exact, so that this is the fused multiply-add.
   __device__ __forceinline__ bf16 rounded(int output, int k) const {
     static_assert(F::rounded, "the products of other formats scale sums");
     const Scales s = scales(output, k);
-    return __float2bfloat16_rn(__fmaf_rn(s.scale, static_cast<float>(code(output, k)), -s.minimum));
+    return __float2bfloat16_rn(__fsub_rn(__fmul_rn(s.scale, static_cast<float>(code(output, k))), s.minimum));
   }
 };
 
