@@ -97,15 +97,13 @@ pub fn sum(need: &Need) -> String {
 /// cost over products in their own format, and when they are loaded. `tensors`: their number and weights by
 /// data type.
 pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Vec<String> {
-    /// Bytes of a weight in bf16, written and read again.
-    const AGAIN: f64 = 4.0;
     let (mut names, mut bytes, mut moved) = (Vec::new(), 0.0, 0.0);
     for format in Format::ALL.into_iter().filter(|format| format.is_rounded_on_gpus()) {
         let Some(&(_, n)) = tensors.get(&format.name()) else { continue };
         let of_format = n as f64 * format.block_bytes() as f64 / format.block() as f64;
         names.push(format.name());
         bytes += of_format;
-        moved += of_format + AGAIN * n as f64;
+        moved += of_format + 4.0 * n as f64; // written in bf16, and read again
     }
     let of_steps = (!names.is_empty()).then(|| {
         format!(
