@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{
     Error, Gpu, KernelSet,
     products::{Kind, Way},
+    weights::round_to_bf16,
 };
 use tribunal_core::digest::hash_of_bits;
 use tribunal_model::{
@@ -262,8 +263,8 @@ impl Gpu {
         rows: &[u8],
         shape: [usize; 3],
     ) -> Result<Vec<f32>, Error> {
-        let weights: Vec<u8> =
-            values(format, rows).into_iter().flat_map(|value| bf16::from_f32(value).to_le_bytes()).collect();
+        let mut weights = vec![0; 2 * shape[1] * shape[2]];
+        round_to_bf16(format, rows, &mut weights);
         Ok(self.products(Kind::Bf16, x, &weights, shape)?.swap_remove(0).1)
     }
 

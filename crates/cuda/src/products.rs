@@ -110,8 +110,8 @@ pub enum Way {
     /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, which is then
     /// multiplied.
     Panel(&'static str),
-    /// The same numbers from `super::quant_layout`: for at most [`SPLIT_TOKENS`] rows by kernels of their
-    /// own, which round in registers; for more by a panel.
+    /// Strips of `super::quant_layout` with the numbers of [`Self::Panel`]: for at most [`SPLIT_TOKENS`] rows
+    /// by kernels of their own, which round in registers; for more by a panel.
     Packed(Kind, &'static str),
 }
 

@@ -85,7 +85,7 @@ impl Case {
         folder(&self.modules(), &self.tensors, &self.settings)
     }
 
-    /// The same numbers as floats.
+    /// A folder with its numbers as floats.
     pub fn as_floats(&self) -> tempfile::TempDir {
         let module = |(module, (shape, values)): (&String, &(Vec<usize>, Vec<f32>))| {
             let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
