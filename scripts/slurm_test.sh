@@ -163,7 +163,7 @@ given "$(job_of alone array)"
 cmp alone/merged/verdicts.jsonl whole/verdicts.jsonl
 # What a task does with two GPUs that are not there is to say so; they are given to it all the same.
 device=cuda
-if ! "$program" --version | grep -q '^features .*cuda'; then
+if ! grep -q '^features .*cuda' <<<"$("$program" --version)"; then
   # A build that cannot use GPUs is not given any, unless it is told to leave them alone.
   "$program" slurm submit "${score[@]}" --device cuda --out none --nodes 1 --gpus-per-node 2 --time 10 --dry-run >none.out 2>&1 &&
     die "GPUs for a build without GPU support"

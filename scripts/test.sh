@@ -95,10 +95,11 @@ done
 step "examples of the library"
 cargo build "${everything[@]}" --examples
 examples="${CARGO_TARGET_DIR:-target}/debug/examples"
-"$examples/judge_a_segment" smollm2-135m-instruct | grep -q 'score:' || die "judge_a_segment printed no score"
+"$examples/judge_a_segment" smollm2-135m-instruct > "$quick/segment"
+grep -q 'score:' "$quick/segment" || die "judge_a_segment printed no score"
 printf '{"src": "Good morning.", "mt": "Guten Morgen.", "lp": "en-de"}\n' > "$quick/table.jsonl"
-"$examples/judge_a_file" "$quick/table.jsonl" "$quick/example" models/tiny/qwen2 | grep -q '^method:gemba-da' ||
-  die "judge_a_file printed no signature"
+"$examples/judge_a_file" "$quick/table.jsonl" "$quick/example" models/tiny/qwen2 > "$quick/file"
+grep -q '^method:gemba-da' "$quick/file" || die "judge_a_file printed no signature"
 
 step "the table of methods"
 if command -v python3 >/dev/null; then

@@ -114,7 +114,7 @@ for call in calls:
 verdicts = tribunal.Judge("/model", method="likelihood", language_pair="en-de").score([{"src": "Good morning.", "mt": "Guten Morgen."}])
 assert len(verdicts) == 1 and verdicts[0].status, verdicts
 print("judged in Python:", verdicts[0].status)'
-  if tribunal --version | grep -qx 'features *cuda'; then
+  if grep -qx 'features *cuda' <<<"$(tribunal --version)"; then
     tribunal ask --model /model --device cuda hello >"$work/said" 2>&1 && die "\`--device cuda\` found a GPU in an empty root"
     cat "$work/said"
     grep -q 'there is no NVIDIA driver' "$work/said" || die "without a driver \`--device cuda\` does not say so"

@@ -52,7 +52,7 @@ if [ -n "$tests" ]; then
   put "$(built tribunal-bench "$@")" tribunal-bench
   printf '%s\n%s\n' "$PWD" "$binary" >dist/built-at
   model=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
-  model=$(find "$model" -iname 'smollm2-135m-instruct*.gguf' -size +50M 2>/dev/null | head -1 || true)
+  model=$(find "$model" -iname 'smollm2-135m-instruct*.gguf' -size +50M 2>/dev/null | sed -n 1p || true)
   if [ -n "$model" ]; then halve "$model"; else echo "build: SmolLM2 is not here; stages 2 and 3 will say so" >&2; fi
 fi
 put "$binary" tribunal

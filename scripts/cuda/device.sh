@@ -162,7 +162,7 @@ stage1() {
   local model
   for model in "${models[@]}"; do step "beside-cpu-$model" beside "$(long "$model")" "${arguments[@]}"; done
   # It has code of the host, which scripts/cuda/nvcc.py does not compile.
-  if [ -z "$tiny" ] && nvcc --version 2>/dev/null | grep -q "compiler driver"; then step traps traps; else say "traps: not run"; fi
+  if [ -z "$tiny" ] && grep -q "compiler driver" <<<"$(nvcc --version 2>/dev/null)"; then step traps traps; else say "traps: not run"; fi
   if [ -z "$tiny" ] && command -v compute-sanitizer >/dev/null; then
     for tool in ${STAGE_SANITIZERS-memcheck racecheck synccheck}; do step "sanitizer-$tool" sanitize "$tool"; done
   else
@@ -255,7 +255,7 @@ stage4() {
   fi
 }
 
-about=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -1 || true)
+about=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | sed -n 1p || true)
 say "stage $stage on ${about:-a GPU without nvidia-smi}"
 "stage$stage"
 {

@@ -21,7 +21,7 @@ mkdir -p "$folder/objects" "$driver"
 driver_flags=()
 if [ "${sanitize[0]-}" = -fsanitize=thread ]; then driver_flags=(-fno-sanitize=thread -D__SANITIZE_THREAD__=1); fi
 
-compiler=$(g++ --version | head -1)
+compiler=$(g++ --version | sed -n 1p)
 hash_of() { sha256sum <<<"$compiler ${flags[*]}$(cat "$@" 2>/dev/null | sha256sum)" | cut -d' ' -f1; }
 
 compile() { # compile SOURCE OBJECT FLAGS...: unless the object is of these very sources and flags
