@@ -327,20 +327,22 @@ fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let decode =
         |&batch: &usize| throughput::decode(&opened.engine, batch, prompt, args.answer, args.repeats);
     let paces = args.rows.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
-    // With a single sequence, every token reads all weights once.
-    let weights = opened.engine.facts().weight_bytes as f64;
+    // A step of a dense model reads all weights once; of a mixture some of the experts.
+    let facts = opened.engine.facts();
+    let weights = facts.sizes.experts.is_none().then_some(facts.weight_bytes as f64);
     let of_memory = |throughput: &throughput::Throughput| {
-        throughput.tokens_per_s / throughput.batch as f64 * weights / limits.memory
+        weights.map(|bytes| throughput.tokens_per_s / throughput.batch as f64 * bytes / limits.memory)
     };
     if args.json {
-        let of: Vec<f64> = paces.iter().map(of_memory).collect();
+        let of: Vec<Option<f64>> = paces.iter().map(of_memory).collect();
         return print(
             &json!({"model": opened.full_name(), "limits": limits, "decode": paces, "of_memory": of}),
             out,
         );
     }
     let row = |pace: &throughput::Throughput| {
-        [pace.batch.to_string(), format!("{:.1}", pace.tokens_per_s), format!("{:.2}", of_memory(pace))]
+        let of_memory = of_memory(pace).map_or("-".into(), |of| format!("{of:.2}"));
+        [pace.batch.to_string(), format!("{:.1}", pace.tokens_per_s), of_memory]
     };
     let table = Table::from_rows(["sequences", "tokens/s", "of memory bandwidth"], paces.iter().map(row));
     writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.full_name(), limits_line(&limits))?;

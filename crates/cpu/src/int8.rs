@@ -366,9 +366,8 @@ unsafe fn add<A: Arithmetic, C: Codes, S: Scales, L: Lines<A::Register>, const N
 /// Runs a kernel with the codes and scales of a format.
 macro_rules! by_format {
     ($format:expr, $($kernel:ident)::+($($argument:expr),*)) => {{
-        use $crate::int8::codes::{Eight, Five, Four, Six, Uneven};
+        use $crate::int8::codes::{Eight, Five, Four, Fp4, Six, Uneven};
         use $crate::int8::scales::{Minimum, Plain, Sixteen, Super, Zero};
-        use $crate::layout::{FLOAT4, IQ4};
         match $format {
             Format::Q8_0 => $($kernel)::+::<Eight, Plain<7>>($($argument),*),
             Format::Q4_0 => $($kernel)::+::<Four, Plain<3>>($($argument),*),
@@ -379,9 +378,9 @@ macro_rules! by_format {
             Format::Q5K => $($kernel)::+::<Five, Super>($($argument),*),
             Format::Q6K => $($kernel)::+::<Six, Sixteen<5>>($($argument),*),
             Format::Q3K => $($kernel)::+::<Four, Sixteen<2>>($($argument),*),
-            Format::Iq4Nl => $($kernel)::+::<Uneven<IQ4>, Plain<7>>($($argument),*),
-            Format::Iq4Xs => $($kernel)::+::<Uneven<IQ4>, Sixteen<7>>($($argument),*),
-            Format::Mxfp4 => $($kernel)::+::<Uneven<FLOAT4>, Plain<7>>($($argument),*),
+            Format::Iq4Nl => $($kernel)::+::<Uneven, Plain<7>>($($argument),*),
+            Format::Iq4Xs => $($kernel)::+::<Uneven, Sixteen<7>>($($argument),*),
+            Format::Mxfp4 => $($kernel)::+::<Fp4, Plain<4>>($($argument),*),
             Format::U4 => $($kernel)::+::<Four, Zero>($($argument),*),
             format => unreachable!("{format:?} is multiplied as floats"),
         }

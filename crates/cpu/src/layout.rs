@@ -113,18 +113,16 @@ pub(super) fn quantized(format: Format) -> Option<(Codes, Scales)> {
     })
 }
 
-/// The bytes to which codes of uneven values are looked up before multiplication: 128 above the values.
-pub(super) const UNEVEN_BYTES: [[u8; 16]; 2] = [above(UNEVEN), above(FP4)];
+/// The bytes to which codes of uneven values are looked up before multiplication: [`Format::offset`] above
+/// the values.
+pub(super) const IQ4_BYTES: [u8; 16] = above(UNEVEN, 128);
+pub(super) const FP4_BYTES: [u8; 16] = above(FP4, 16);
 
-/// The indices of `IQ4`'s values and of 4-bit floats in [`UNEVEN_BYTES`].
-pub(super) const IQ4: usize = 0;
-pub(super) const FLOAT4: usize = 1;
-
-const fn above(values: [i8; 16]) -> [u8; 16] {
+const fn above(values: [i8; 16], offset: u8) -> [u8; 16] {
     let mut bytes = [0; 16];
     let mut i = 0;
     while i < 16 {
-        bytes[i] = values[i] as u8 ^ 0x80;
+        bytes[i] = (values[i] as u8).wrapping_add(offset);
         i += 1;
     }
     bytes

@@ -4,7 +4,7 @@
 //! sets get the same bits.
 
 use super::Format;
-use super::layout::{BLOCK, Codes, FLOAT4, IQ4, LANES, Panel, SUPER, Scales, UNEVEN_BYTES, quantized};
+use super::layout::{BLOCK, Codes, FP4_BYTES, IQ4_BYTES, LANES, Panel, SUPER, Scales, quantized};
 
 /// The codes of a block: `[group][lane]`, each word the four codes of one group, lowest byte first.
 #[repr(align(64))]
@@ -48,7 +48,7 @@ pub(super) fn codes(kind: Codes, panel: &Panel, b: usize, block: &mut Block) {
     match kind {
         Codes::Eight | Codes::Four | Codes::Two => {}
         Codes::Uneven | Codes::Fp4 => {
-            let table = UNEVEN_BYTES[if kind == Codes::Fp4 { FLOAT4 } else { IQ4 }];
+            let table = if kind == Codes::Fp4 { FP4_BYTES } else { IQ4_BYTES };
             for word in block.0.as_flattened_mut() {
                 *word = u32::from_le_bytes(word.to_le_bytes().map(|code| table[usize::from(code & 15)]));
             }

@@ -2,7 +2,7 @@
 //! sets. It handles no scales.
 
 use super::LINE;
-use crate::layout::{self, UNEVEN_BYTES};
+use crate::layout::{self, FP4_BYTES, IQ4_BYTES};
 
 /// A register of codes: a line, or an equal part of one.
 pub(crate) trait Register: Copy {
@@ -65,12 +65,15 @@ pub(crate) struct Four;
 pub(crate) struct Five;
 #[derive(Clone, Copy)]
 pub(crate) struct Six;
-/// Nibbles that become bytes.
+/// Nibbles that become the bytes of `IQ4`'s values.
 #[derive(Clone, Copy)]
-pub(crate) struct Uneven<const TABLE: usize>;
-/// Nibbles that become bytes, read as two nibbles each: in lines as those of [`EightSplit`].
+pub(crate) struct Uneven;
+/// The same bytes, read as two nibbles each: in lines as those of [`EightSplit`].
 #[derive(Clone, Copy)]
-pub(crate) struct UnevenSplit<const TABLE: usize>;
+pub(crate) struct UnevenSplit;
+/// Nibbles that become 4-bit floats, doubled.
+#[derive(Clone, Copy)]
+pub(crate) struct Fp4;
 
 /// # Safety
 /// Line `i` from `at` can be read.
@@ -156,20 +159,32 @@ impl Codes for Six {
     }
 }
 
-impl<const TABLE: usize> Codes for Uneven<TABLE> {
-    const KIND: layout::Codes = layout::Codes::Uneven;
-    const BITS: u32 = 8;
-    type Split = UnevenSplit<TABLE>;
+impl Codes for Fp4 {
+    const KIND: layout::Codes = layout::Codes::Fp4;
+    const BITS: u32 = 5;
+    type Split = Self;
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
-        let table = const { &if V::SIGNED { SIGNED[TABLE] } else { UNEVEN_BYTES[TABLE] } };
+        // SAFETY: a block has four lines, which `Four` reads.
+        unsafe { Four::line::<V>(at, line, part) }.look_up(&FP4_BYTES)
+    }
+}
+
+impl Codes for Uneven {
+    const KIND: layout::Codes = layout::Codes::Uneven;
+    const BITS: u32 = 8;
+    type Split = UnevenSplit;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        let table = const { &if V::SIGNED { mapped(0, 0xff, 0x80) } else { IQ4_BYTES } };
         // SAFETY: a block has four lines, which `Four` reads.
         unsafe { Four::line::<V>(at, line, part) }.look_up(table)
     }
 }
 
-impl<const TABLE: usize> Codes for UnevenSplit<TABLE> {
+impl Codes for UnevenSplit {
     const KIND: layout::Codes = layout::Codes::Uneven;
     const BITS: u32 = 4;
     const LINES: usize = 16;
@@ -178,28 +193,19 @@ impl<const TABLE: usize> Codes for UnevenSplit<TABLE> {
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        const NIBBLES: [[u8; 16]; 2] = [mapped(0, 15, 0), mapped(4, 15, 0)];
         // SAFETY: a block has four lines, which `Four` reads.
-        unsafe { Four::line::<V>(at, line % 8, part) }.look_up(&NIBBLES[TABLE][line / 8])
+        unsafe { Four::line::<V>(at, line % 8, part) }.look_up(&NIBBLES[line / 8])
     }
 }
 
-/// The tables with each byte as `byte >> shift & mask ^ flip`.
-const fn mapped(shift: u8, mask: u8, flip: u8) -> [[u8; 16]; 2] {
-    let mut tables = UNEVEN_BYTES;
+/// [`IQ4_BYTES`] with each byte as `byte >> shift & mask ^ flip`.
+const fn mapped(shift: u8, mask: u8, flip: u8) -> [u8; 16] {
+    let mut table = IQ4_BYTES;
     let mut i = 0;
-    while i < 32 {
-        let byte = UNEVEN_BYTES[i / 16][i % 16];
-        tables[i / 16][i % 16] = byte >> shift & mask ^ flip;
+    while i < 16 {
+        table[i] = table[i] >> shift & mask ^ flip;
         i += 1;
     }
-    tables
+    table
 }
-
-/// The tables as values.
-const SIGNED: [[u8; 16]; 2] = mapped(0, 0xff, 0x80);
-
-/// The low and the high nibbles of the bytes of each table.
-const NIBBLES: [[[u8; 16]; 2]; 2] = {
-    let (low, high) = (mapped(0, 15, 0), mapped(4, 15, 0));
-    [[low[0], high[0]], [low[1], high[1]]]
-};

@@ -84,7 +84,7 @@ impl Format {
             Self::Iq4Nl => (20, BLOCK, 18, 128),
             Self::Iq4Xs => (23, BLOCKS, 136, 128),
             Self::Q2K => (10, BLOCKS, 84, 0),
-            Self::Mxfp4 => (39, BLOCK, 17, 128),
+            Self::Mxfp4 => (39, BLOCK, 17, 16),
             Self::U4 => return (None, BLOCK, 19, 0),
             Self::F8E4M3 => return (None, BLOCK, 36, 0),
         };
