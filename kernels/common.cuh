@@ -1,8 +1,9 @@
 // What the kernels share: types, conversions, exp, and sums over a warp and a block in one fixed order.
 //
-// `await_earlier` is the first statement of every kernel. Everything else gives the same bits on a card and under
-// kernels/emulated: each rounding is explicit (__fmaf_rn, __fmul_rn, __fadd_rn), none is left to the compiler or to the
-// card's approximations.
+// `await_earlier` is the first statement of every kernel but TMA products, which may copy weights before it.
+//
+// All kernels give the same bits on a card and under kernels/emulated: each rounding is explicit (__fmaf_rn, __fmul_rn,
+// __fadd_rn), none is left to the compiler or to the card's approximations.
 //
 // Proved by kernels/tests/common.cpp.
 #pragma once
@@ -32,7 +33,7 @@ using bf16 = __nv_bfloat16;
 // const are not __restrict__, and there is no __ldg.
 //
 // scripts/cuda/static.sh rejects machine code that accesses memory before this statement or through the read-only
-// cache; the emulator a thread that ends without it.
+// cache; the emulator a thread that ends without it, and a TMA copy before it of a map that copy_early does not name.
 __device__ __forceinline__ void await_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");

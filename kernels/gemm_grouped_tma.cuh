@@ -99,27 +99,9 @@ struct GroupedTma {
   template <int J, class To>
   static __device__ __forceinline__ void multiply(const Work& work, Ring& ring, To to) {
     const GroupedInput& in = work.in;
-    const int group = threadIdx.x / 128;
-    const bool is_first_lane = threadIdx.x % 32 == 0;
     float sum[1][J][4];
     begin_at_zero(sum[0]);
-    uint64_t* reading = nullptr;  // the slot before, which the products under way may still read
-    // Nothing else touches the sums in here, or the compiler would wait for each stage's products (its C7517).
-    for (int k = 0; k < in.K; k += kDepth) {
-      mbarrier_wait(&ring.full[ring.slot], ring.parity);
-      const unsigned char* const tokens = ring.stage();
-      const unsigned char* const weights = tokens + kTokenBytes + group * (64 * kRowBytes);
-      wgmma_fence();
-#pragma unroll
-      for (int step = 0; step < kDepth / 16; step++) wgmma_start(sum[0], weights + 32 * step, tokens + 32 * step);
-      wgmma_commit();
-      wgmma_wait_but_one();
-      if (is_first_lane && reading != nullptr) mbarrier_arrive(reading);
-      reading = &ring.empty[ring.slot];
-      ring.next();
-    }
-    wgmma_wait();
-    if (is_first_lane) mbarrier_arrive(reading);
+    multiply_stages(sum[0], ring, kTokenBytes, ceil_div(in.K, kDepth));
     const float* const bias = in.bias == nullptr ? nullptr : in.bias + static_cast<size_t>(work.tile.x) * in.N;
     const Problem p = {nullptr, nullptr, bias, nullptr, work.tile.z, in.N, in.K, in.K, in.N, 0};
     to.put(Group{p, work.tile.y, work.output()}, sum, 0, work.output() + static_cast<int>(threadIdx.x) / 32 * 16);

@@ -9,6 +9,9 @@
 // of this one are written. On an H100 this reaches 687 TFLOP/s with 2,048 rows of a 7B's gate_up; cuBLAS has 736, and
 // public kernels of gemm_tile_wgmma.cuh's kind, where every thread issues cp.async, 515.
 //
+// Where no kernel writes the weights (`early`), the ring is filled with them before await_earlier. Expected, by calculation:
+// 11 MB are on their way when the preceding kernel ends, 2.5 us of an H200's bandwidth. No card has run it.
+//
 // In-kernel split-K reduction, for products whose output tiles alone leave multiprocessors idle: expected and measured
 // gain (H100, 256 rows of a 7B). o [3584, 3584] has 84 work tiles of 20 stages, 20,480 clocks, where 28 whole tiles
 // take 57,344; with 4,000 clocks for the reduction 14 us at 1.75 GHz. Measured: 27 (38 by whole tiles of
@@ -28,6 +31,12 @@
 
 namespace gemm {
 
+// `early`: no kernel writes them, and the first stages' copies start before the preceding kernels have finished.
+struct TmaWeights {
+  const CUtensorMap& map;
+  int early;
+};
+
 template <int TOKENS, int GROUPS, int STAGES>
 struct TileTma {
   static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kThreads = 128 * (GROUPS + 1), kDepth = 64;
@@ -40,18 +49,39 @@ struct TileTma {
   static constexpr bool kTotals = TOKENS <= 128;  // a thread has registers for the total of its sums, beside those of a slice
   static_assert(TOKENS <= 256 && kOutputs <= 256, "a TMA tile has at most 256 rows");
 
-  // `load_weights(to, barrier, k, first output)` starts the copy of a stage's weights.
+  // The weights of the first stages, as many as the ring holds; returns their number. `load_weights(to, barrier, k, first
+  // output)` starts the copy of a stage's weights.
   template <class LoadWeights>
-  static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split,
+  static __device__ __forceinline__ int copy_weights(const Problem& p, const TmaWeights& w, Ring ring, bool split,
+                                                     LoadWeights load_weights) {
+    int n = 0;
+    copy_early(w.map);
+    for (WorkTiles work(p, split); work.left() && n < STAGES; work.next()) {
+      const int output = work.corner().output;
+#pragma unroll 1
+      for (int k = work.begin(); k < work.end() && n < STAGES; k += kDepth, n++) {
+        mbarrier_expect(&ring.full[ring.slot], kStageBytes);
+        load_weights(ring.stage() + kTokenBytes, &ring.full[ring.slot], k, output);
+        ring.next();
+      }
+    }
+    return n;
+  }
+
+  // All stages; the weights of the first `ahead` are on their way.
+  template <class LoadWeights>
+  static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split, int ahead,
                                               LoadWeights load_weights) {
     for (WorkTiles work(p, split); work.left(); work.next()) {
       const Corner corner = work.corner();
       for (int k = work.begin(); k < work.end(); k += kDepth) {
-        mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
         uint64_t* const full = &ring.full[ring.slot];
-        mbarrier_expect(full, kStageBytes);
+        if (ahead-- <= 0) {
+          mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
+          mbarrier_expect(full, kStageBytes);
+          load_weights(ring.stage() + kTokenBytes, full, k, corner.output);
+        }
         tma_load(ring.stage(), x, full, k, corner.token);
-        load_weights(ring.stage() + kTokenBytes, full, k, corner.output);
         ring.next();
       }
     }
@@ -60,54 +90,38 @@ struct TileTma {
   // `settle(work, sum, first, last)` takes the sums of a slice.
   template <class Settle>
   static __device__ __forceinline__ void multiply(const Problem& p, Ring ring, bool split, Settle settle) {
-    const int group = threadIdx.x / 128;
-    const bool is_first_lane = threadIdx.x % 32 == 0;
     for (WorkTiles work(p, split); work.left(); work.next()) {
       const int end = work.end();
-      for (int k = work.begin(); k < end;) {
+      for (int k = work.begin(); k < end; k += p.k_slice) {
         const int border = min(k + p.k_slice, end);
         const bool first = k == work.begin();
         float sum[1][J][4];
         begin_at_zero(sum[0]);
-        uint64_t* reading = nullptr;  // the slot before, which the products under way may still read
-        // Nothing else touches the sums in here, or the compiler would wait for each stage's products (its C7517).
-        for (; k < border; k += kDepth) {
-          mbarrier_wait(&ring.full[ring.slot], ring.parity);
-          const unsigned char* const tokens = ring.stage();
-          const unsigned char* const weights = tokens + kTokenBytes + group * (64 * kRowBytes);
-          wgmma_fence();
-          // Past K both operands are zeros, which leave a sum as it is.
-#pragma unroll
-          for (int step = 0; step < kDepth / 16; step++) wgmma_start(sum[0], weights + 32 * step, tokens + 32 * step);
-          wgmma_commit();
-          wgmma_wait_but_one();
-          if (is_first_lane && reading != nullptr) mbarrier_arrive(reading);
-          reading = &ring.empty[ring.slot];
-          ring.next();
-        }
-        wgmma_wait();
-        if (is_first_lane) mbarrier_arrive(reading);
+        multiply_stages(sum[0], ring, kTokenBytes, ceil_div(border - k, kDepth));
         settle(work, sum, first, border == end);
       }
     }
   }
 
-  // Initialises the barriers; the warp groups then take their roles.
+  // Initialises the barriers and waits for the preceding kernels; the warp groups then take their roles.
   template <class LoadWeights, class Settle>
-  static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split,
+  static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const TmaWeights& w, bool split,
                                              LoadWeights load_weights, Settle settle) {
     DYNAMIC_SHARED(unsigned char, shared);
     const Ring ring(shared);
     if (threadIdx.x == 0) {
       tma_prefetch(x);
-      tma_prefetch(w);
+      tma_prefetch(w.map);
       ring.init(1, 4 * GROUPS);
       mbarrier_publish();
     }
     __syncthreads();
+    const bool copies = threadIdx.x == 128 * GROUPS;
+    const int ahead = copies && w.early ? copy_weights(p, w, ring, split, load_weights) : 0;
+    await_earlier();
     if (threadIdx.x >= 128 * GROUPS) {
       registers_less<24>();
-      if (threadIdx.x == 128 * GROUPS) copy(p, x, ring, split, load_weights);
+      if (copies) copy(p, x, ring, split, ahead, load_weights);
     } else {
       registers_more<240>();
       multiply(p, ring, split, settle);
@@ -115,10 +129,10 @@ struct TileTma {
   }
 
   // y, or the sums of slices where `split`.
-  static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split) {
+  static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const TmaWeights& w, bool split) {
     float total[J][4];  // of the slices so far, where a thread has the registers; otherwise they are in y
     run(p, x, w, split,
-        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w.map, full, k, output); },
         [&](const WorkTiles& work, float(&sum)[1][J][4], bool first, bool last) {
           const Corner corner = work.corner();
           const int output = corner.output + threadIdx.x / 32 * 16;
@@ -151,10 +165,10 @@ struct TileTma {
   //   parts       [tiles, slices, TOKENS / 8, 128 GROUPS] float4, aligned to 16 bytes
   //   semaphores  [tiles, 4 GROUPS]
   static constexpr int kMultiplying = 128 * GROUPS, kWarps = 4 * GROUPS;
-  static __device__ __forceinline__ void run_reduced(const Problem& p, const CUtensorMap& x, const CUtensorMap& w,
+  static __device__ __forceinline__ void run_reduced(const Problem& p, const CUtensorMap& x, const TmaWeights& w,
                                                     float4* parts, unsigned* semaphores) {
     run_reduced(p, x, w, parts, semaphores,
-               [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
+               [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w.map, full, k, output); },
                [&](const float(&sum)[1][J][4], int token, int output) {
                  Problem to = p;
                  to.add = 0;
@@ -163,7 +177,7 @@ struct TileTma {
   }
   // `put(sum, token, output)` takes the sums of all slices.
   template <class LoadWeights, class Put>
-  static __device__ __forceinline__ void run_reduced(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, float4* parts,
+  static __device__ __forceinline__ void run_reduced(const Problem& p, const CUtensorMap& x, const TmaWeights& w, float4* parts,
                                                     unsigned* semaphores, LoadWeights load_weights, Put put) {
     const int slices = ceil_div(p.K, p.k_slice);
     run(p, x, w, true, load_weights,
@@ -222,9 +236,9 @@ struct TileTma {
   //
   // There is one slice of k, and p.N is 2 n with n a multiple of 8. A tile is TOKENS x kOutputs / 2 outputs.
   template <typename F>
-  static __device__ __forceinline__ void run_gated(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bf16* out) {
+  static __device__ __forceinline__ void run_gated(const Problem& p, const CUtensorMap& x, const TmaWeights& w, bf16* out) {
     run(p, x, w, false,
-        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, output / 16); },
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w.map, full, k, 0, 0, output / 16); },
         [&](const WorkTiles& work, const float(&sum)[1][J][4], bool, bool) {
           const Corner corner = work.corner();
           put_gated<F>(sum[0], corner.token, (corner.output + threadIdx.x / 32 * 16) / 2, p.M, p.N / 2, out);
@@ -236,10 +250,10 @@ struct TileTma {
   // rotated with, the next eight. A warp's 16 rows are then eight pairs, each in one lane. Slices are reduced as by
   // run_reduced where `parts` is given, and in registers otherwise.
   template <int D>
-  static __device__ __forceinline__ void run_heads(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, const Heads& heads,
+  static __device__ __forceinline__ void run_heads(const Problem& p, const CUtensorMap& x, const TmaWeights& w, const Heads& heads,
                                                    float4* parts, unsigned* semaphores) {
     static_assert(kTotals && kOutputs % D == 0, "a tile has whole heads, and a thread all of their sums");
-    const auto load = [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, 0, output / D); };
+    const auto load = [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w.map, full, k, 0, 0, 0, output / D); };
     if (parts != nullptr) {
       run_reduced(p, x, w, parts, semaphores, load,
                  [&](const float(&sum)[1][J][4], int token, int output) { put_heads<D>(sum[0], token, output, p.M, p.bias, heads); });

@@ -21,55 +21,49 @@ using Tma_64x128 = gemm::TileTma<64, 2, 8>;
 }  // namespace
 
 #define TMA_PARAMETERS                                                                                           \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *bias, \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, int early, const float *bias, \
       float *__restrict__ y, int M, int N, int K, int k_slice, int ldy, int add
 #define TMA_SPLIT_PARAMETERS                                                                                         \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, float *__restrict__ partial, int M, \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, int early, float *__restrict__ partial, int M, \
       int N, int K, int k_slice
 #define TMA_REDUCED_PARAMETERS                                                                                    \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *bias, \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, int early, const float *bias, \
       float *__restrict__ y, float4 *parts, unsigned *semaphores, int M, int N, int K, int k_slice, int ldy, int add
 #define TMA_GATE_PARAMETERS                                                                                     \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, bf16 *__restrict__ out, int M, int N, \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, int early, bf16 *__restrict__ out, int M, int N, \
       int K
 
 #define TMA_HEADS_PARAMETERS                                                                                           \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *bias,       \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, int early, const float *bias,       \
       const float *cos, const float *sin, const int *positions,                \
       const int *slots, bf16 *__restrict__ q_out, bf16 *__restrict__ keys, bf16 *__restrict__ values,     \
       float4 *parts, unsigned *semaphores, int M, int N, int K, int k_slice, int H, int KV, int D
 
 #define TMA_KERNELS(shape)                                                                               \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape(TMA_PARAMETERS) {           \
-    await_earlier();                                                                                     \
-    Tma_##shape::run({nullptr, nullptr, bias, y, M, N, K, k_slice, ldy, add}, x, w, false);               \
+    Tma_##shape::run({nullptr, nullptr, bias, y, M, N, K, k_slice, ldy, add}, x, {w, early}, false);               \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_split(TMA_SPLIT_PARAMETERS) { \
-    await_earlier();                                                                                         \
-    Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, k_slice, N, 0}, x, w, true);           \
+    Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, k_slice, N, 0}, x, {w, early}, true);           \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_merged(TMA_REDUCED_PARAMETERS) { \
-    await_earlier();                                                                                           \
-    Tma_##shape::run_reduced({nullptr, nullptr, bias, y, M, N, K, k_slice, ldy, add}, x, w, parts, semaphores);   \
+    Tma_##shape::run_reduced({nullptr, nullptr, bias, y, M, N, K, k_slice, ldy, add}, x, {w, early}, parts, semaphores);   \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_silu_tma_##shape(TMA_GATE_PARAMETERS) {       \
-    await_earlier();                                                                                      \
-    Tma_##shape::run_gated<Silu>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);      \
+    Tma_##shape::run_gated<Silu>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, {w, early}, out);      \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_gelu_tma_##shape(TMA_GATE_PARAMETERS) {       \
-    await_earlier();                                                                                      \
-    Tma_##shape::run_gated<GeluTanh>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);  \
+    Tma_##shape::run_gated<GeluTanh>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, {w, early}, out);  \
   }
 
 #define TMA_HEADS(shape)                                                                                     \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_heads_tma_##shape(TMA_HEADS_PARAMETERS) {        \
-    await_earlier();                                                                                         \
     const gemm::Problem p = {nullptr, nullptr, bias, nullptr, M, N, K, k_slice, N, 0};                       \
     const Heads heads = {cos, sin, positions, slots, q_out, keys, values, H, KV};                            \
     if (D == 128)                                                                                            \
-      Tma_##shape::run_heads<128>(p, x, w, heads, parts, semaphores);                                             \
+      Tma_##shape::run_heads<128>(p, x, {w, early}, heads, parts, semaphores);                                             \
     else                                                                                                     \
-      Tma_##shape::run_heads<64>(p, x, w, heads, parts, semaphores);                                              \
+      Tma_##shape::run_heads<64>(p, x, {w, early}, heads, parts, semaphores);                                              \
   }
 
 TMA_KERNELS(64x128)

@@ -59,6 +59,10 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
           : "memory");
 }
 
+// From here to await_earlier this thread may copy this map's memory, which no kernel writes; the emulator refuses all other
+// copies before await_earlier.
+__device__ __forceinline__ void copy_early(const CUtensorMap&) {}
+
 // Starts the copy of the tile at these elements, the innermost first; `barrier` counts its bytes. `to` is aligned to
 // 1024 bytes.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row) {
@@ -126,3 +130,27 @@ struct StageRing {
     parity ^= slot == 0;
   }
 };
+
+// Adds the products of `n` stages of a ring: 8 J columns in rows of 64 values, 128 bytes, and `columns_bytes` behind them
+// 64 rows for each warp group. Past K both operands are zeros, which leave a sum as it is.
+template <int J, class Ring>
+__device__ __forceinline__ void multiply_stages(float (&sum)[J][4], Ring& ring, int columns_bytes, int n) {
+  const bool is_first_lane = threadIdx.x % 32 == 0;
+  uint64_t* reading = nullptr;  // the slot before, which the products under way may still read
+  // Nothing else touches the sums in here, or the compiler would wait for each stage's products (its C7517).
+  for (; n > 0; n--) {
+    mbarrier_wait(&ring.full[ring.slot], ring.parity);
+    const unsigned char* const columns = ring.stage();
+    const unsigned char* const rows = columns + columns_bytes + threadIdx.x / 128 * (64 * 128);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; step++) wgmma_start(sum, rows + 32 * step, columns + 32 * step);
+    wgmma_commit();
+    wgmma_wait_but_one();
+    if (is_first_lane && reading != nullptr) mbarrier_arrive(reading);
+    reading = &ring.empty[ring.slot];
+    ring.next();
+  }
+  wgmma_wait();
+  if (is_first_lane) mbarrier_arrive(reading);
+}

@@ -56,6 +56,7 @@ struct Fiber {
   Site site;
   bool ended;
   bool awaited;  // it has waited for the kernels before its own (await_earlier)
+  const void* copies_early;  // a map (copy_early)
   AsyncCopies copies;
   void* tsan;
   const void* stack;  // its lowest address; known of the CPU thread's own once it has been left

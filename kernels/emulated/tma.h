@@ -164,6 +164,7 @@ inline void copy_tile(void* to, const CUtensorMap& map, uint64_t* barrier, std::
   Fiber& f = self();
   TileCopy copy{decode(map), {}, static_cast<unsigned char*>(to), barrier, site};
   Block& block = *f.block;
+  if (!f.awaited && f.copies_early != &map) block.fail(site.text() + ": a copy before await_earlier");
   if (copy.map.magic != TensorMap::kMagic) block.fail(site.text() + ": the map was not encoded");
   if (copy.map.rank != at.size()) block.fail(site.text() + ": the map has another number of dimensions");
   if (reinterpret_cast<uintptr_t>(to) % 1024) block.fail(site.text() + ": a tile not aligned to 1024 bytes");
@@ -195,6 +196,7 @@ inline void mbarrier_wait(uint64_t* at, unsigned parity, HOST_SITE) {
   __tsan_acquire(at);
 #endif
 }
+inline void copy_early(const CUtensorMap& map) { host::self().copies_early = &map; }
 inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, HOST_SITE) {
   host::copy_tile(to, map, barrier, {column, row}, {"tma_load", file, line});
 }

@@ -88,6 +88,7 @@ const std::map<std::string, Fault> faults = {
     {"tma_left", with_tma(kLeft)},
     {"tma_misaligned", with_tma(kMisaligned)},
     {"tma_overwritten", with_tma(kOverwritten)},
+    {"tma_too_early", with_tma(kTooEarly)},
     {"split_k_first_reduces", with_reduction(kFirstReduces)},
     {"split_k_own_first", with_reduction(kOwnFirst)},
     {"split_k_no_fence", with_reduction(kNoFence)},

@@ -13,10 +13,10 @@ namespace {
 using test::Tokens;
 using test::Weight;
 
-using Whole = void (*)(CUtensorMap, CUtensorMap, const float*, float*, int, int, int, int, int, int);
-using Split = void (*)(CUtensorMap, CUtensorMap, float*, int, int, int, int);
-using Reduced = void (*)(CUtensorMap, CUtensorMap, const float*, float*, float4*, unsigned*, int, int, int, int, int, int);
-using Gated = void (*)(CUtensorMap, CUtensorMap, bf16*, int, int, int);
+using Whole = void (*)(CUtensorMap, CUtensorMap, int, const float*, float*, int, int, int, int, int, int);
+using Split = void (*)(CUtensorMap, CUtensorMap, int, float*, int, int, int, int);
+using Reduced = void (*)(CUtensorMap, CUtensorMap, int, const float*, float*, float4*, unsigned*, int, int, int, int, int, int);
+using Gated = void (*)(CUtensorMap, CUtensorMap, int, bf16*, int, int, int);
 using Rotated = decltype(&gemm_heads_tma_64x128);
 
 // What products.rs knows of a kernel.
@@ -116,13 +116,14 @@ void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int k_slice, u
   for (float& v : old) v = test::number(noise, 3.0f);
   const std::vector<float> expected = plain(x, w, k_slice, bias, old, ldy);
   const CUtensorMap xs = rows_map(x.data(), M, K, k.tile.tokens), ws = rows_map(w.data(), N, K, k.tile.outputs);
+  const int early = order % 2;
   host::order() = order;
   std::vector<float> y = old, parts(size_t(S) * M * N, NAN);
   host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared,
-               [&] { k.whole(xs, ws, bias.data(), y.data(), M, N, K, k_slice, ldy, 1); });
+               [&] { k.whole(xs, ws, early, bias.data(), y.data(), M, N, K, k_slice, ldy, 1); });
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, k_slice) + ": not the plain kernel's bits");
   y = old;
-  host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { k.split(xs, ws, parts.data(), M, N, K, k_slice); });
+  host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { k.split(xs, ws, early, parts.data(), M, N, K, k_slice); });
   host::launch(dim3(M, (N + 255) / 256), dim3(256), 0,
                [&] { gemm_merge(parts.data(), bias.data(), y.data(), M, N, S, ldy, 1); });
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, k_slice) + ": split has other bits");
@@ -133,7 +134,7 @@ void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int k_slice, u
   for (const int again : {0, 1}) {
     y = old;
     host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] {
-      k.reduced(xs, ws, bias.data(), y.data(), sums.data(), semaphores.data(), M, N, K, k_slice, ldy, 1);
+      k.reduced(xs, ws, early, bias.data(), y.data(), sums.data(), semaphores.data(), M, N, K, k_slice, ldy, 1);
     });
     tally.check(same(y.data(), expected.data(), y.size() * 4),
                 shape(k, M, N, K, k_slice) + ": slices reduced in the kernel have other bits, time " + std::to_string(again));
@@ -151,13 +152,14 @@ void one_gated_case(Tally& tally, const Kernel& k, int M, int n, int K, unsigned
   const std::vector<float> gate_up = plain(x, w, K, {}, zero, 2 * n);
   std::vector<bf16> expected(size_t(M) * n), out(size_t(M) * n + 8);
   const CUtensorMap xs = rows_map(x.data(), M, K, k.tile.tokens), ws = gate_map(w.data(), n, K, k.tile.outputs);
+  const int early = order % 2;
   for (const bool silu : {true, false}) {
     host::order() = 0;
     host::launch(dim3(M, (n + 1023) / 1024), dim3(256), 0,
                  [&] { (silu ? gate_silu : gate_gelu)(gate_up.data(), expected.data(), M, n); });
     host::order() = order;
     std::memset(static_cast<void*>(out.data()), 0xff, out.size() * 2);
-    host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { (silu ? k.silu : k.gelu)(xs, ws, out.data(), M, 2 * n, K); });
+    host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { (silu ? k.silu : k.gelu)(xs, ws, early, out.data(), M, 2 * n, K); });
     tally.check(same(out.data(), expected.data(), expected.size() * 2),
                 shape(k, M, n, K, K) + (silu ? ": silu" : ": gelu") + " has other bits than the gate by itself");
     tally.check(std::all_of(out.end() - 8, out.end(), [](bf16 v) { return __bfloat16_as_ushort(v) == 0xffff; }),
@@ -205,11 +207,12 @@ void one_case_of_heads(Tally& tally, const Kernel& k, int M, int H, int KV, int 
   const size_t tiles = size_t((M + k.tile.tokens - 1) / k.tile.tokens) * ((N + k.tile.outputs - 1) / k.tile.outputs);
   std::vector<float4> parts(tiles * S * k.tile.tokens * k.tile.outputs / 4, float4{NAN, NAN, NAN, NAN});
   std::vector<unsigned> semaphores(tiles * k.tile.outputs / 16);
+  const int early = order % 2;
   host::order() = order;
   for (const bool reduces : {false, true}) {
     Stored stored(size_t(M) * H * D, cached);
     host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] {
-      k.heads(xs, ws, biased ? bias.data() : nullptr, cos.data(), sin.data(), positions.data(), slots.data(), stored.queries.data(),
+      k.heads(xs, ws, early, biased ? bias.data() : nullptr, cos.data(), sin.data(), positions.data(), slots.data(), stored.queries.data(),
               stored.keys.data(), stored.values.data(), reduces ? parts.data() : nullptr, reduces ? semaphores.data() : nullptr, M, N, K,
               k_slice, H, KV, D);
     });

@@ -129,6 +129,7 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "tma_no_init: named" finds "" tma_no_init 'the barrier was not initialised'
   later "tma_left: named" finds "" tma_left 'still on their way'
   later "tma_misaligned: named" finds "" tma_misaligned 'not aligned to 1024 bytes'
+  later "tma_too_early: named" finds "" tma_too_early 'a copy before await_earlier'
   later "tma_overwritten: named" finds "" tma_overwritten 'the destination of a copy in flight was written'
   for fault in returns half_frees; do later "aligned_$fault: named" finds "" "aligned_$fault" 'lanes of its mask have ended'; done
   for fault in skips two_places; do

@@ -6,8 +6,8 @@
 #   fit on a multiprocessor as they ask for;
 #   kernels that write no fused multiply-add have none;
 #   from compute capability 9.0 on, a kernel waits for those before it, and lets the next one start, before it touches the
-#   device's memory (await_earlier in kernels/common.cuh), and reads nothing through the read-only cache, which another
-#   kernel's writes do not reach;
+#   device's memory (await_earlier in kernels/common.cuh) but for one copy of a TMA product, and reads nothing through the
+#   read-only cache, which another kernel's writes do not reach;
 #   each wait for a barrier in shared memory traps at the end of its bound (mbarrier_wait in kernels/tma.cuh);
 #   a warp group that gave registers back uses those alone that it kept;
 #   wgmma's products run beside the warps that start them: ptxas puts in no wait of its own (its notes C7510 to C7519).
@@ -102,7 +102,8 @@ instructions() {
       else if (/ SYNCS[.A-Z0-9]*\.TRYWAIT/) n["try"]++
       else if (/ BPT\.TRAP/) n["trap"]++
       if (/ LDG[.A-Z0-9]*\.CONSTANT/) n["cached"]++
-      if (/ (LD|ST|LDG|STG|ATOM|ATOMG|RED|REDG|LDGSTS|UTMALDG|UTMASTG)[. ]/ && !n["ACQBULK"]) n["sooner"]++
+      early = / UTMALDG/ && n["UTMALDG"] == 1 && name ~ /^gemm_[a-z0-9]+_tma_[0-9x]+(_split|_merged)?$/
+      if (/ (LD|ST|LDG|STG|ATOM|ATOMG|RED|REDG|LDGSTS|UTMALDG|UTMASTG)[. ]/ && !n["ACQBULK"] && !early) n["sooner"]++
     }
     END { flush() }' "$1"
 }

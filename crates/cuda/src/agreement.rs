@@ -83,7 +83,7 @@ impl Operands<'_> {
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
         let (module, shape) = (launch.tile.module(), launch.shape());
-        let (maps, inputs) = inputs(&launch, (self.x.at(), self.w.at()), [m, n, k])?;
+        let (maps, inputs) = inputs(&launch, (self.x.at(), self.w.at()), self.gpu.new_kernels, [m, n, k])?;
         let inputs = &inputs[..];
         let sizes = [m, n, k, launch.k_slice].map(Argument::size);
         let (y, none, last) =

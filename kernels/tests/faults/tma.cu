@@ -12,11 +12,13 @@ enum TmaFault {
   kLeft,           // ends with a copy in flight
   kMisaligned,     // a destination that is not aligned to eight rows
   kOverwritten,    // writes to the destination of a copy in flight
+  kTooEarly,       // copies before await_earlier
 };
 
 // Adds up four rows of 64 bf16 of x, each column's pair by a lane: y[lane]. A ring of two slots; 64 threads, of which
 // thread 32 copies; 4,096 bytes of shared memory.
 extern "C" __global__ void tma_ring(const __grid_constant__ CUtensorMap x, float* y, int fault) {
+  if (fault != kTooEarly) await_earlier();
   DYNAMIC_SHARED(unsigned char, shared);
   unsigned char* const ring = shared + (1024 - reinterpret_cast<uintptr_t>(shared) % 1024) % 1024;
   uint64_t* const full = reinterpret_cast<uint64_t*>(ring + 2048);

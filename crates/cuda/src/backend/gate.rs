@@ -43,12 +43,13 @@ impl Cuda {
             TensorMap::rows(x.at(), m, k, launch.tile.tokens)?,
             TensorMap::gates(weights, n / 2, k, launch.tile.outputs)?,
         ];
+        let first = [Argument::Int(self.copies_early(part, weights).into()), Argument::At(out.at())];
         let sizes = [m, n, k].map(Argument::size);
         // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all
         // bf16, 16-byte aligned and freed only after the stream is synchronised.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
-            self.launch_over(names, shape, &maps, &[&[Argument::At(out.at())][..], &sizes].concat())?;
+            self.launch_over(names, shape, &maps, &[&first[..], &sizes].concat())?;
         }
         Ok(Some(out))
     }

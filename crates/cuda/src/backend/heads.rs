@@ -58,12 +58,13 @@ impl Cuda {
         let places = self.places_of_heads(layer, &queries, kind)?;
         let pointers = [&[bias][..], &places, &[parts, semaphores]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
+        let early = [Argument::Int(self.copies_early(part, weights).into())];
         let sizes = [m, n, k, launch.k_slice, n_heads, n_kv_heads, head_dim].map(Argument::size);
         // SAFETY: x is [m, k] and the weights [n, k] in bf16, n the heads' dimensions, 16-byte aligned; the
         // sums and semaphores are slots of the launch's lengths. All else as in `rotate`.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
-            self.launch_over(names, shape, &maps, &[&pointers[..], &sizes].concat())?;
+            self.launch_over(names, shape, &maps, &[&early[..], &pointers, &sizes].concat())?;
         }
         Ok(Some(Queries { values: queries, kind }))
     }

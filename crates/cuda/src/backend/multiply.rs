@@ -25,8 +25,10 @@ impl Cuda {
     ) -> Result<(), Error> {
         // A card of several may have no outputs of a weight.
         for part in w.parts.iter().filter(|part| part.n > 0) {
-            let weights = self.weights_of(part, w.k, x.n_rows)?;
-            self.multiply_part(x, w, part, weights, (y, ldy), add)?;
+            let (kind, weights) = self.weights_of(part, w.k, x.n_rows)?;
+            let shape = [x.n_rows, part.n, w.k];
+            let launch = products::launch(self.gpu.products_by, kind, shape, part.k_slice);
+            self.multiply_by(&launch, x, w, (part, weights), (y, ldy), add)?;
         }
         self.add_adapters(x, w, (y, ldy))
     }
@@ -47,19 +49,10 @@ impl Cuda {
         Ok((Kind::Bf16, panel))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
-    fn multiply_part(
-        &self,
-        x: &Values,
-        w: &Linear,
-        part: &Part,
-        (kind, weights): (Kind, u64),
-        (y, ldy): (u64, usize),
-        add: bool,
-    ) -> Result<(), Error> {
-        let shape = [x.n_rows, part.n, w.k];
-        let launch = products::launch(self.gpu.products_by, kind, shape, part.k_slice);
-        self.multiply_by(&launch, x, w, (part, weights), (y, ldy), add)
+    /// True if a kernel may copy these weights of a part before the preceding kernels have finished: they are
+    /// no panel, which one of those writes.
+    pub(super) fn copies_early(&self, part: &Part, weights: u64) -> bool {
+        self.gpu.new_kernels && weights == part.at()
     }
 
     #[expect(clippy::too_many_arguments, reason = "a product is that much")]
@@ -73,37 +66,34 @@ impl Cuda {
         add: bool,
     ) -> Result<(), Error> {
         let (m, n, k) = (x.n_rows, part.n, w.k);
-        let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
         let at = |start: u64| Argument::At(start + 4 * part.first as u64);
         let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
-        let (maps, inputs) = inputs(launch, (x.at(), weights), [m, n, k])?;
         let y = at(y);
-        let mnk = [m, n, k, launch.k_slice].map(Argument::size);
         let last = [Argument::size(ldy), Argument::Int(i32::from(add))];
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, both 16-byte aligned; y and the
-        // bias have n columns of f32 from `at` on, y in rows of `ldy`; the slots have the launch's lengths.
-        // All are freed only after the stream is synchronised.
-        unsafe {
-            let Some(slices) = launch.split else {
-                return self.launch_over(
-                    names,
-                    shape,
-                    &maps,
-                    &[&inputs[..], &[bias, y], &mnk, &last].concat(),
-                );
-            };
-            let sums = Argument::At(self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?);
-            if launch.reduces {
-                let parts = [sums, Argument::At(self.slot(Slot::Semaphores, launch.n_semaphores(m, n) * 4)?)];
-                let arguments = [&inputs[..], &[bias, y], &parts, &mnk, &last].concat();
-                return self.launch_over(names, shape, &maps, &arguments);
-            }
-            self.launch_over(names, shape, &maps, &[&inputs[..], &[sums], &mnk].concat())?;
+        if let Some(slices) = launch.split.filter(|_| !launch.reduces) {
+            let sums = Argument::At(self.partial_sums(launch, x, k, (part, weights))?);
             let (grid, threads) = products::merge(m, n);
             let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
             let sizes = [m, n, slices].map(Argument::size);
-            self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
+            let arguments = [&[sums, bias, y][..], &sizes, &last].concat();
+            // SAFETY: the sums are [slices, m, n] f32; y and the bias have n columns of f32 from `at` on, y
+            // in rows of `ldy`. All are freed only after the stream is synchronised.
+            return unsafe { self.launch(("gemm_merge", "gemm_merge"), shape, &arguments) };
         }
+        let (maps, inputs) = inputs(launch, (x.at(), weights), self.copies_early(part, weights), [m, n, k])?;
+        let mut parts = Vec::new();
+        if launch.reduces {
+            let lengths = [launch.partial_len(m, n), launch.n_semaphores(m, n)];
+            for (slot, n) in [Slot::Sums, Slot::Semaphores].into_iter().zip(lengths) {
+                parts.push(Argument::At(self.slot(slot, 4 * n)?));
+            }
+        }
+        let mnk = [m, n, k, launch.k_slice].map(Argument::size);
+        let arguments = [&inputs[..], &[bias, y], &parts, &mnk, &last].concat();
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, both 16-byte aligned; y and the
+        // bias have n columns of f32 from `at` on, y in rows of `ldy`; the slots have the launch's lengths.
+        // All are freed only after the stream is synchronised.
+        unsafe { self.launch_over((launch.tile.module(), launch.kernel), launch.shape(), &maps, &arguments) }
     }
 
     /// The split-K partial sums of a product, which the caller adds; `None` for a product without them.
@@ -116,7 +106,21 @@ impl Cuda {
             return Ok(None);
         };
         let (_, weights) = self.weights_of(part, k, m)?;
-        let (maps, inputs) = inputs(&launch, (x.at(), weights), [m, n, k])?;
+        let at = self.partial_sums(&launch, x, k, (part, weights))?;
+        Ok(Some(Sums { at, n: slices, bias: w.bias.as_ref() }))
+    }
+
+    /// The split-K partial sums of a part, `[slices, m, n]` f32, by a launch that has them and does not add
+    /// them; their address.
+    pub(crate) fn partial_sums(
+        &self,
+        launch: &Launch,
+        x: &Values,
+        k: usize,
+        (part, weights): (&Part, u64),
+    ) -> Result<u64, Error> {
+        let (m, n, early) = (x.n_rows, part.n, self.copies_early(part, weights));
+        let (maps, inputs) = inputs(launch, (x.at(), weights), early, [m, n, k])?;
         let at = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
         let sizes = [m, n, k, launch.k_slice].map(Argument::size);
         let arguments = [&inputs[..], &[Argument::At(at)], &sizes].concat();
@@ -125,20 +129,21 @@ impl Cuda {
         unsafe {
             self.launch_over((launch.tile.module(), launch.kernel), launch.shape(), &maps, &arguments)?;
         }
-        Ok(Some(Sums { at, n: slices, bias: w.bias.as_ref() }))
+        Ok(at)
     }
 }
 
 /// A kernel's arguments for its operands, `x` and the weights: tensor maps, which precede all other
-/// arguments, or addresses.
+/// arguments, and then `early` ([`Cuda::copies_early`]); or addresses.
 pub(crate) fn inputs(
     launch: &Launch,
     (x, weights): (u64, u64),
+    early: bool,
     [m, n, k]: [usize; 3],
 ) -> Result<(Vec<TensorMap>, Vec<Argument>), Error> {
     if launch.tile.kernels != Kernels::Tma {
         return Ok((Vec::new(), vec![Argument::At(x), Argument::At(weights)]));
     }
     let of_x = TensorMap::rows(x, m, k, launch.tile.tokens)?;
-    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.outputs)?], Vec::new()))
+    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.outputs)?], vec![Argument::Int(early.into())]))
 }
