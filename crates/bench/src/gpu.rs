@@ -194,8 +194,10 @@ impl Bench<'_> {
         for (name, [n, k]) in self.shape.products() {
             lines.push(format!("# {} {name}", self.shape.name));
             let repeats = if tiny { 1 } else { 50 };
+            let before_norm = ["o", "down"].contains(&name);
+            let config = &self.shape.config;
             let fastest =
-                self.gpu.fastest_products(&self.shape.config, [n, k], rows, repeats).map_err(failed)?;
+                self.gpu.fastest_products(config, [n, k], rows, repeats, before_norm).map_err(failed)?;
             // A line holds for all rows up to its number, so of lines with one kernel only the last is
             // needed.
             for (i, (m, (kernel, _))) in rows.iter().zip(&fastest).enumerate() {

@@ -127,7 +127,8 @@ impl Gpu {
     }
 
     /// The fastest kernel of a product and its seconds, for each of `rows`: a line of a table of `products`.
-    /// Measured as by [`Self::product_seconds`].
+    /// Measured as by [`Self::product_seconds`], without `gemm_merge` where the norm after the product adds
+    /// its slices.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -137,8 +138,10 @@ impl Gpu {
         [n, k]: [usize; 2],
         rows: &[usize],
         repeats: usize,
+        before_norm: bool,
     ) -> Result<Vec<(&'static str, f64)>, Error> {
-        let products = Products::new(self, config, Format::Bf16, [n, k], rows, repeats)?;
+        let products =
+            Products { before_norm, ..Products::new(self, config, Format::Bf16, [n, k], rows, repeats)? };
         let of_rows = |&m: &usize| {
             let launches = measured::candidates(self.products_by, [m, n, k], products::k_slice(n, k));
             let mut fastest = ("", f64::INFINITY);
@@ -199,6 +202,7 @@ struct Products<'a> {
     way: Way,
     shape: [usize; 2],
     repeats: usize,
+    before_norm: bool,
 }
 
 impl<'a> Products<'a> {
@@ -229,7 +233,7 @@ impl<'a> Products<'a> {
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
         cuda.hold_products(rows.iter().copied().max().unwrap_or(0), &weights[0])?;
-        Ok(Self { gpu, cuda, upload, weights, way, shape: [n, k], repeats })
+        Ok(Self { gpu, cuda, upload, weights, way, shape: [n, k], repeats, before_norm: false })
     }
 
     /// Seconds of one product of `m` rows by this launch.
@@ -243,7 +247,11 @@ impl<'a> Products<'a> {
             for w in self.weights.iter().cycle().take(self.repeats) {
                 let part = &w.parts[0];
                 let (_, weights) = self.cuda.weights_of(part, k, m)?;
-                self.cuda.multiply_by(launch, &x, w, (part, weights), (y.at(), n), false)?;
+                if self.before_norm && launch.split.is_some() && !launch.reduces {
+                    self.cuda.partial_sums(launch, &x, k, (part, weights))?;
+                } else {
+                    self.cuda.multiply_by(launch, &x, w, (part, weights), (y.at(), n), false)?;
+                }
             }
             Ok(())
         };
