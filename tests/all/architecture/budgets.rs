@@ -12,8 +12,8 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_945),
-    ("crates/cpu", "", 7_245),
-    ("crates/cuda", "", 7_592),
+    ("crates/cpu", "", 7_246),
+    ("crates/cuda", "", 7_591),
     ("crates/engine", "", 6_931),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
