@@ -68,7 +68,7 @@ pub(crate) struct Six;
 /// Nibbles that become the bytes of `IQ4`'s values.
 #[derive(Clone, Copy)]
 pub(crate) struct Uneven;
-/// The same bytes, read as two nibbles each: in lines as those of [`EightSplit`].
+/// The bytes of [`Uneven`], read as two nibbles each: in lines as those of [`EightSplit`].
 #[derive(Clone, Copy)]
 pub(crate) struct UnevenSplit;
 /// Nibbles that become 4-bit floats, doubled.
