@@ -270,14 +270,9 @@ impl MMad {
                 let annotations = start::from_gemba(gemba, panel, segment)?;
                 Viewpoints::Coupled(self.debate(panel, segment, &COUPLED, annotations)?)
             }
-            Start::Coupled(_) => {
-                let shots = self.start.shots(segment, 0);
-                Viewpoints::Coupled(self.viewpoint(panel, segment, &COUPLED, shots)?)
-            }
+            Start::Coupled(_) => Viewpoints::Coupled(self.viewpoint(panel, segment, 0, &COUPLED)?),
             Start::Agents(_) => {
-                let view = |idx, dimension: &Dimension| {
-                    self.viewpoint(panel, segment, dimension, self.start.shots(segment, idx))
-                };
+                let view = |idx, dimension: &_| self.viewpoint(panel, segment, idx, dimension);
                 Viewpoints::Apart(in_parallel(&DIMENSIONS, view).into_iter().collect::<Result<_, _>>()?)
             }
         };
@@ -292,10 +287,10 @@ impl MMad {
         &self,
         panel: &Panel,
         segment: &Segment,
+        idx: usize,
         dimension: &Dimension,
-        shots: &[Shot],
     ) -> Result<Vec<Annotation>> {
-        let annotations = self.annotate(panel, segment, dimension, shots)?;
+        let annotations = self.annotate(panel, segment, dimension, self.start.shots(segment, idx))?;
         self.debate(panel, segment, dimension, annotations)
     }
 
