@@ -4,7 +4,7 @@
 # ///
 """Texts per second of an encoder, `transformers`, onnxruntime and ours in turn, on the same ids and threads.
 
-    torch_encoder.py --tribunal target/release/tribunal [--shape base|large] [--texts 256] [--pairs 3] [--threads 2]
+    torch_encoder.py --tribunal target/release/tribunal [--shape base|large] [--texts 256] [--pairs 3] [--threads 2] [--skip-bf16]
 
 Makes a folder with XLM-R's shape and seeded weights (a small vocabulary, which no product reads). PyTorch computes in f32
 and in bf16, onnxruntime in f32 and with weights of 8 bits by channel (dynamic quantisation), in batches of `--batch` texts of
@@ -103,6 +103,7 @@ def main():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--skip-bf16", action="store_true", help="without PyTorch's bf16, slow on CPUs without bf16 instructions")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +113,8 @@ def main():
         measured = {}
         for pair in range(a.pairs):
             figures = {"torch f32": theirs(model.float(), texts, a.batch)}
-            figures["torch bf16"] = theirs(model.bfloat16(), texts, a.batch)
+            if not a.skip_bf16:
+                figures["torch bf16"] = theirs(model.bfloat16(), texts, a.batch)
             figures |= {name: theirs(session, texts, a.batch) for name, session in onnx.items()}
             for dtype in ("f32", "bf16", "q8_0"):
                 figures[f"ours {dtype}"] = ours(a, folder, dtype)
