@@ -3,11 +3,14 @@
 //
 //   attend_rows_dD_tT      out[row] for every row of a work tile, its splits in order: chunks of prompts
 //   attend_split_kv_dD_tT  one KV split of every row of a work tile, for attend_merge: decoding, and shared prefixes
+//   attend_merged_dD_tT    the same; the last block to arrive at a row's semaphore merges the row's splits for its kv head
 //
 // for heads of D in 16, 32, 64, 80, 96, 128, 256, 512 and tiles of T in 16, 32, 64 queries (from 256 on: 16 and 32). A work tile's
 // rows times H / KV queries fill one tile at most. Arguments, shapes and work tiles are attend_plain.cu's, and so are
 // all bits, for every T; in addition all rows of a work tile read the same blocks, each as far as it sees (in
-// attend_split_kv: of its split). Work tiles of no rows pad a list: nothing is written for them.
+// attend_split_kv: of its split). Work tiles of no rows pad a list: nothing is written for them. attend_merged takes
+// attend_merge's sinks and out, and semaphores [R, KV], which are 0 before and after; all splits of its rows are in launches of
+// attend_merged.
 //
 // Launch: block 128 (512 with T = 32: 256), grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to
 // be asked for; crates/cuda/src/tiles.rs has it too). D is part of the name, and the argument D is not
@@ -119,6 +122,33 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
   });
 }
 
+// Arrives with the work tile's split of each of its rows, and merges those of which every split has arrived.
+template <int D, int T>
+__device__ __forceinline__ void merge_arrived(const Arguments& in, const int* work, const float* splits, const float* peaks,
+                                              const int* split_start, const float* sinks, bf16* out, unsigned* semaphores,
+                                              unsigned char* bytes) {
+  const Shared<D, T> shared(bytes);
+  int* const whole = shared.first;  // of each row of the tile: its number if it is whole, else -1
+  const int group = in.n_heads / in.n_kv_heads, thread = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  if (thread < work[1]) {
+    const int row = in.order[work[0] + thread];
+    const unsigned last = splits_of(in.positions[row], in.window) - 1;
+    __threadfence();
+    const unsigned before = atomicInc(semaphores + static_cast<size_t>(row) * in.n_kv_heads + blockIdx.y, last);
+    __threadfence();
+    whole[thread] = before == last ? row : -1;
+  }
+  __syncthreads();
+  for (int i = 0; i < work[1]; i++) {
+    const int row = whole[i];
+    if (row < 0) continue;
+    for (int at = 4 * thread; at < group * D; at += 4 * Plan<D, T>::kThreads)
+      merge_splits(splits, peaks, split_start[row], splits_of(in.positions[row], in.window), sinks, out, in.n_heads, D, row,
+                   static_cast<int>(blockIdx.y) * group * D + at);
+  }
+}
+
 }  // namespace attention
 
 #define ATTEND(D, T)                                                                                                               \
@@ -148,4 +178,19 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
     if (work[1] == 0) return;                                                                                                      \
     const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale, cap, cap_by}; \
     attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                 \
+  }                                                                                                                                \
+  extern "C" __global__ void __launch_bounds__(attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_merged_d##D##_t##T( \
+      const bf16* q, const bf16* keys, const bf16* values,                                  \
+      const int* work_tiles, const int* order, const int* positions,                        \
+      const int* seq_of_row, const int* block_start, const int* blocks,                     \
+      float* splits, float* peaks, const int* split_start, const float* sinks, bf16* out, unsigned* semaphores, int n_work_tiles, int H, \
+      int KV, int, int window, float scale, float cap, float cap_by) { \
+    await_earlier();                                                                                                               \
+    DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
+    if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
+    const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);                                                            \
+    if (work[1] == 0) return;                                                                                                      \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale, cap, cap_by}; \
+    attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                 \
+    attention::merge_arrived<D, T>(in, work, splits, peaks, split_start, sinks, out, semaphores, bytes);                           \
   }

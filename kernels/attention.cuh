@@ -91,6 +91,37 @@ __device__ __forceinline__ bf16 attended(float out, float total) {
   return __float2bfloat16_rn(__fmul_rn(out, __fdiv_rn(1.0f, total)));
 }
 
+// How many splits a row at `position` has.
+__device__ __forceinline__ int splits_of(int position, int window) {
+  return position / kSplit - first_seen(position, window) / kSplit + 1;
+}
+
+// Merges a row's splits in order, for four dimensions of one head from `at` on in a row of H heads of D: attend_merge.cu has
+// the arrays.
+__device__ __forceinline__ void merge_splits(const float* splits, const float* peaks, size_t first, int n_splits,
+                                             const float* sinks, bf16* out, int H, int D, size_t row, int at) {
+  struct __align__(8) FourBf16 {
+    bf16 values[4];
+  };
+  const int head = at / D;
+  const size_t width = static_cast<size_t>(H) * D;
+  float so_far[4] = {};
+  Softmax running = begin_softmax(sinks, head);
+  for (int i = 0; i < n_splits; i++) {
+    const float2 softmax = *reinterpret_cast<const float2*>(peaks + ((first + i) * H + head) * 2);
+    const float4 part = *reinterpret_cast<const float4*>(splits + (first + i) * width + at);
+    const Factors by = fold(running, softmax.x, softmax.y);
+    so_far[0] = folded(so_far[0], part.x, by);
+    so_far[1] = folded(so_far[1], part.y, by);
+    so_far[2] = folded(so_far[2], part.z, by);
+    so_far[3] = folded(so_far[3], part.w, by);
+  }
+  FourBf16 four;
+#pragma unroll
+  for (int i = 0; i < 4; i++) four.values[i] = attended(so_far[i], running.total);
+  *reinterpret_cast<FourBf16*>(out + row * width + at) = four;
+}
+
 // One layer's cache: [n_blocks, KV, kBlock, D].
 struct Cache {
   const bf16 *keys, *values;

@@ -1,18 +1,9 @@
 // The pairs of row and expert of a step, sorted by expert, and the sum of each row's experts.
 //
 //   sort_pairs:     the pairs of each expert side by side, those of one expert in the order of rows
-//   merge_experts:  to[r] = (to[r] +, where `add`) sum over the row's experts in the order of their numbers of
-//                   weight * output, then factor * shared, in f32; each product is rounded before it is added
+//   merge_experts:  to[r] = (to[r] +, where `add`) the sum of the row's experts (expert_sum.cuh)
 //
-//   chosen   [rows, top_k]        experts of a row (route.cu), each once; -1: none
-//   pairs    [rows top_k]         the row of each pair
-//   places   [rows, top_k]        the pair of each choice; -1 where there is none
-//   starts   [n + 1]              each expert's first pair, and the end of the last one's
-//   tiles    2 x [n_tiles, 4]     expert, first pair, pairs, 0, for tiles of tokens0 and of tokens1 pairs; unused ones
-//                                 at the end have no pairs. n_tiles: at least (pairs + (tokens - 1) min(n, pairs)) /
-//                                 tokens
-//   outputs  [pairs, cols]        f32: what the experts give
-//   shared   [rows, ld]           f32 or null: what the shared expert gives; factors [rows] or null for 1
+//   chosen, pairs, places, starts, tiles:  as in pairs.cuh; places of no expert are -1
 //   to       [rows, ld]           f32; `cols` of each row are written. May be `shared`
 //
 // Launch: sort_pairs: block 1024, grid (n), dynamic shared memory 4 n bytes; every block counts all pairs (with
@@ -21,13 +12,12 @@
 // aligned.
 //
 // Proved by kernels/tests/experts.cpp.
-#include "common.cuh"
+#include "expert_sum.cuh"
+#include "pairs.cuh"
 
 namespace {
 
 constexpr int kSortThreads = 1024, kSortWarps = kSortThreads / 32;
-
-__device__ __forceinline__ int tiles_of(int pairs, int tokens) { return (pairs + tokens - 1) / tokens; }
 
 // The tiles of one expert, and after the last one those that nothing is done for.
 __device__ __forceinline__ void put_tiles(int4* tiles, int n_tiles, int expert, int first, int n, int tile, int tokens,
@@ -42,7 +32,7 @@ __device__ __forceinline__ void put_tiles(int4* tiles, int n_tiles, int expert, 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kSortThreads)
-    sort_pairs(const int* chosen, int* __restrict__ pairs, int* __restrict__ places, int* __restrict__ starts,
+    sort_pairs(const int* chosen, int* __restrict__ places, int* __restrict__ pairs, int* __restrict__ starts,
                int4* __restrict__ tiles0, int4* __restrict__ tiles1, int rows, int top_k, int n, int tokens0,
                int n_tiles0, int tokens1, int n_tiles1) {
   await_earlier();
@@ -97,18 +87,8 @@ extern "C" __global__ void __launch_bounds__(256)
   await_earlier();
   const int row = static_cast<int>(blockIdx.x), c = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * 4;
   if (row >= rows || c >= cols) return;
-  float4 sum = {0.0f, 0.0f, 0.0f, 0.0f};
-  const auto take = [&](const float* from, float weight) {
-    const float4 v = *reinterpret_cast<const float4*>(from);
-    sum = {__fadd_rn(sum.x, __fmul_rn(v.x, weight)), __fadd_rn(sum.y, __fmul_rn(v.y, weight)),
-           __fadd_rn(sum.z, __fmul_rn(v.z, weight)), __fadd_rn(sum.w, __fmul_rn(v.w, weight))};
-  };
-  for (int j = 0; j < top_k; j++) {
-    const int pair = places[static_cast<size_t>(row) * top_k + j];
-    if (pair >= 0) take(outputs + static_cast<size_t>(pair) * cols + c, weights[static_cast<size_t>(row) * top_k + j]);
-  }
+  float4 sum = ExpertSum{outputs, places, weights, shared, factors, top_k, cols, ld}.at(row, c);
   const size_t at = static_cast<size_t>(row) * ld + c;
-  if (shared != nullptr) take(shared + at, factors != nullptr ? factors[row] : 1.0f);
   if (add) {
     const float4 old = *reinterpret_cast<const float4*>(to + at);
     sum = {__fadd_rn(old.x, sum.x), __fadd_rn(old.y, sum.y), __fadd_rn(old.z, sum.z), __fadd_rn(old.w, sum.w)};

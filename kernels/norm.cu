@@ -14,6 +14,8 @@
 //   out       [rows, cols]  bf16 or null
 //   scale     of a layer's output; 1 changes no bit
 //
+//   residual_norm_of_experts:  the same with add[0][r], the sum of the row's experts (expert_sum.cuh, where ld is cols)
+//
 //   normed_sum:  to[r] = rms(a[r]) * a_norm + rms(b[r]) * b_norm
 //
 //   a b to    [rows, cols]  f32; `to` may be one of the others
@@ -29,17 +31,18 @@
 //
 // `residual_norm`, because CUDA's math library has a `norm` of its own.
 //
-// Launch: block 256, grid (rows), of group_norm (rows, groups); dynamic shared memory 4 * cols rounded up to 16 bytes (more
-// than 48 KiB only beyond 12,288 columns); none of the others. x, add, a, b, to and out 16-byte aligned. One block owns a row and reads nothing of another.
-// Sums have one order: thread t adds columns 4 t to 4 t + 3, then those 1024 further on; threads are added
-// by block_sum. Squares are fused with their sum; the other products and sums are rounded one by one.
+// Launch: block 256, grid (rows), of group_norm (rows, groups); the first two with dynamic shared memory of 4 * cols rounded
+// up to 16 bytes (more than 48 KiB only beyond 12,288 columns). x, add, a, b, to and out 16-byte aligned. One block owns a
+// row and reads nothing of another. Sums have one order: thread t adds columns 4 t to 4 t + 3, then those 1024 further on;
+// threads are added by block_sum. Squares are fused with their sum; the other products and sums are rounded one by one.
 // Moves per row, for columns n: 4 n (x), with add 4 n + 4 n n_add more, with weight 2 n more; weights stay in the cache.
 //
-// Adding the slices of a split-K product here saves gemm_merge.cu's launch and its reading and writing of x.
+// Adding the slices of a split-K product here saves gemm_merge.cu's launch and its reading and writing of x; adding the
+// experts, that of merge_experts.
 //
 // Proved by kernels/tests/norm.cpp: against f64 at odd shapes with each combination of arguments, centred and not, of
-// groups and with a bias; alone as in a batch.
-#include "common.cuh"
+// groups and with a bias; alone as in a batch. kernels/tests/experts.cpp: experts as merge_experts adds them, to the bit.
+#include "expert_sum.cuh"
 
 namespace {
 
@@ -127,6 +130,63 @@ __device__ __forceinline__ float inverse_root(float squares, int cols, float eps
   return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, eps)));
 }
 
+// A row of x with what is added to it: `addend(c)` in the four columns from c on, of which `added(v, c)` is the sum
+// with v.
+struct Row {
+  float* __restrict__ x;
+  const float *add_norm, *weight;
+  bf16* __restrict__ out;
+  int cols;
+  float eps, scale;
+  bool centred;
+
+  template <class Addend, class Added>
+  __device__ __forceinline__ void add_and_norm(bool adds, Addend addend, Added added, float4* held) const {
+    __shared__ float scratch[32];
+    const int first = static_cast<int>(threadIdx.x) * 4;
+    float by = 0.0f;
+    if (adds && add_norm) {
+      float squares = 0.0f;
+      for (int c = first; c < cols; c += 4 * kThreads) {
+        const float4 v = addend(c);
+        squares = add_squares(squares, v);
+        held[c / 4] = v;
+      }
+      by = inverse_root(squares, cols, eps, scratch);
+    }
+
+    float squares = 0.0f;
+    for (int c = first; c < cols; c += 4 * kThreads) {
+      float4 v = load(x, c, cols);
+      if (adds) v = add_norm ? sum(v, scaled(held[c / 4], by, load(add_norm, c, cols))) : added(v, c);
+      if (adds || scale != 1.0f) {
+        v = {__fmul_rn(v.x, scale), __fmul_rn(v.y, scale), __fmul_rn(v.z, scale), __fmul_rn(v.w, scale)};
+        store(x, c, cols, v);
+      }
+      squares = add_squares(squares, v);
+      held[c / 4] = v;
+    }
+    if (!out) return;
+    if (!weight) {
+      for (int c = first; c < cols; c += 4 * kThreads) store(out, c, cols, held[c / 4]);
+      return;
+    }
+    if (centred) {
+      float total = 0.0f;
+      for (int c = first; c < cols; c += 4 * kThreads) total = add_all(total, held[c / 4]);
+      const float mean = __fdiv_rn(block_sum(total, scratch), static_cast<float>(cols));
+      squares = 0.0f;
+      for (int c = first; c < cols; c += 4 * kThreads) {
+        held[c / 4] = centred_at(held[c / 4], mean, c, cols);
+        squares = add_squares(squares, held[c / 4]);
+      }
+    }
+    by = inverse_root(squares, cols, eps, scratch);
+    for (int c = first; c < cols; c += 4 * kThreads)
+      store(out, c, cols, scaled(held[c / 4], by, load(weight, c, cols)));
+  }
+};
+
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads)
@@ -136,55 +196,28 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   await_earlier();
   // What a thread has read of the row; no other thread touches it.
   DYNAMIC_SHARED(float4, held);
-  __shared__ float scratch[32];
   if (static_cast<int>(blockIdx.x) >= rows) return;
-  const size_t at = static_cast<size_t>(blockIdx.x) * cols;
-  const int first = static_cast<int>(threadIdx.x) * 4;
-  x += at;
+  const size_t at = static_cast<size_t>(blockIdx.x) * cols, matrix = static_cast<size_t>(rows) * cols;
+  const Row row = {x + at, add_norm, weight, out ? out + at : nullptr, cols, eps, scale, centred != 0};
+  row.add_and_norm(
+      add != nullptr, [&](int c) { return load(add + at, c, cols); },
+      [&](float4 v, int c) { return added(v, add + at, n_add, matrix, bias, c, cols); }, held);
+}
 
-  float by = 0.0f;
-  if (add && add_norm) {
-    float squares = 0.0f;
-    for (int c = first; c < cols; c += 4 * kThreads) {
-      const float4 v = load(add + at, c, cols);
-      squares = add_squares(squares, v);
-      held[c / 4] = v;
-    }
-    by = inverse_root(squares, cols, eps, scratch);
-  }
-
-  float squares = 0.0f;
-  for (int c = first; c < cols; c += 4 * kThreads) {
-    float4 v = load(x, c, cols);
-    if (add) {
-      v = add_norm ? sum(v, scaled(held[c / 4], by, load(add_norm, c, cols)))
-                   : added(v, add + at, n_add, static_cast<size_t>(rows) * cols, bias, c, cols);
-    }
-    if (add || scale != 1.0f) {
-      v = {__fmul_rn(v.x, scale), __fmul_rn(v.y, scale), __fmul_rn(v.z, scale), __fmul_rn(v.w, scale)};
-      store(x, c, cols, v);
-    }
-    squares = add_squares(squares, v);
-    held[c / 4] = v;
-  }
-  if (!out) return;
-  if (!weight) {
-    for (int c = first; c < cols; c += 4 * kThreads) store(out + at, c, cols, held[c / 4]);
-    return;
-  }
-  if (centred) {
-    float total = 0.0f;
-    for (int c = first; c < cols; c += 4 * kThreads) total = add_all(total, held[c / 4]);
-    const float mean = __fdiv_rn(block_sum(total, scratch), static_cast<float>(cols));
-    squares = 0.0f;
-    for (int c = first; c < cols; c += 4 * kThreads) {
-      held[c / 4] = centred_at(held[c / 4], mean, c, cols);
-      squares = add_squares(squares, held[c / 4]);
-    }
-  }
-  by = inverse_root(squares, cols, eps, scratch);
-  for (int c = first; c < cols; c += 4 * kThreads)
-    store(out + at, c, cols, scaled(held[c / 4], by, load(weight, c, cols)));
+extern "C" __global__ void __launch_bounds__(kThreads)
+    residual_norm_of_experts(float* __restrict__ x, const float* outputs, const int* places, const float* weights,
+                             const float* shared, const float* factors, int top_k, const float* add_norm,
+                             const float* weight, bf16* __restrict__ out, int rows, int cols, float eps, float scale,
+                             int centred) {
+  await_earlier();
+  DYNAMIC_SHARED(float4, held);
+  const int r = static_cast<int>(blockIdx.x);
+  if (r >= rows) return;
+  const size_t at = static_cast<size_t>(r) * cols;
+  const ExpertSum experts = {outputs, places, weights, shared, factors, top_k, cols, cols};
+  const Row row = {x + at, add_norm, weight, out ? out + at : nullptr, cols, eps, scale, centred != 0};
+  row.add_and_norm(
+      true, [&](int c) { return experts.at(r, c); }, [&](float4 v, int c) { return sum(v, experts.at(r, c)); }, held);
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads)

@@ -18,12 +18,16 @@
 //   places   [rows, top_k]         -1 for padding, else not written
 //   factors  [rows]                f32: the sigmoid of the last logit, where width is n + 1
 //
+// route_and_sort: the same for at most 64 rows, and their pairs sorted (pairs.cuh) by the last block to arrive at a
+// semaphore, which is 0 before and after.
+//
 // Launch: block 128, grid (rows), dynamic shared memory 16 n + 8 top_k bytes. One block owns a row and reads nothing of
-// another. An expert's rank is counted against all others: n^2 / 128 comparisons a thread.
+// another before the sort. An expert's rank is counted against all others: n^2 / 128 comparisons a thread.
 //
 // Proved by kernels/tests/experts.cpp: against the definition in f64, with ties, groups and what is not a number; a row
 // alone as in a batch. The CPU's is crates/cpu/src/routing.rs.
 #include "gate.cuh"
+#include "pairs.cuh"
 
 namespace {
 
@@ -145,6 +149,49 @@ __device__ __forceinline__ void choose(const Experts& of, const Routing& routing
   __syncthreads();
 }
 
+// What the router gives a row.
+struct Choices {
+  float* factors;
+  int* places;
+  float* weights;
+  int* chosen;
+};
+
+__device__ __forceinline__ void route_row(const float* logits, const float* bias, const float* factor, const int* slots,
+                                          const Choices& to, int row, int parts, int width, const Routing& routing,
+                                          float* shared) {
+  const int n = routing.n, top_k = routing.top_k;
+  const size_t first = static_cast<size_t>(row) * top_k;
+  if (slots != nullptr && slots[row] < 0) {
+    for (int i = threadIdx.x; i < top_k; i += kRouteThreads)
+      to.chosen[first + i] = -1, to.weights[first + i] = 0.0f, to.places[first + i] = -1;
+    if (threadIdx.x == 0 && width > n) to.factors[row] = 0.0f;
+    return;
+  }
+  logits += static_cast<size_t>(row) * parts * width;
+  if (threadIdx.x == 0 && width > n) {
+    float logit = logits[n];
+    for (int part = 1; part < parts; part++) logit = __fadd_rn(logit, logits[part * width + n]);
+    to.factors[row] = sigmoid(logit);
+  }
+  const Experts of(shared, n, top_k);
+  if (!score(of, logits, bias, parts, width, routing)) {
+    for (int i = threadIdx.x; i < top_k; i += kRouteThreads)
+      to.chosen[first + i] = i, to.weights[first + i] = __int_as_float(0x7fc00000);
+    return;
+  }
+  choose(of, routing);
+  float total = 0.0f;
+  for (int i = 0; i < top_k; i++) total = __fadd_rn(total, of.chosen_scores[i]);
+  total = __fadd_rn(total, routing.more);
+  for (int i = threadIdx.x; i < top_k; i += kRouteThreads) {
+    const float score = of.chosen_scores[i];
+    const float weight = __fmul_rn(routing.is_normalised ? __fdiv_rn(score, total) : score, routing.scale);
+    to.chosen[first + i] = of.chosen[i];
+    to.weights[first + i] = factor != nullptr ? __fmul_rn(weight, factor[of.chosen[i]]) : weight;
+  }
+}
+
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kRouteThreads)
@@ -156,34 +203,29 @@ extern "C" __global__ void __launch_bounds__(kRouteThreads)
   DYNAMIC_SHARED(float, shared);
   const int row = static_cast<int>(blockIdx.x);
   if (row >= rows) return;
-  const size_t first = static_cast<size_t>(row) * top_k;
-  if (slots != nullptr && slots[row] < 0) {
-    for (int i = threadIdx.x; i < top_k; i += kRouteThreads)
-      chosen[first + i] = -1, weights[first + i] = 0.0f, places[first + i] = -1;
-    if (threadIdx.x == 0 && width > n) factors[row] = 0.0f;
-    return;
-  }
-  logits += static_cast<size_t>(row) * parts * width;
-  if (threadIdx.x == 0 && width > n) {
-    float logit = logits[n];
-    for (int part = 1; part < parts; part++) logit = __fadd_rn(logit, logits[part * width + n]);
-    factors[row] = sigmoid(logit);
-  }
-  const Experts of(shared, n, top_k);
   const Routing routing = {n, top_k, is_sigmoid, groups, top_groups, best_of, is_normalised, more, scale};
-  if (!score(of, logits, bias, parts, width, routing)) {
-    for (int i = threadIdx.x; i < top_k; i += kRouteThreads)
-      chosen[first + i] = i, weights[first + i] = __int_as_float(0x7fc00000);
-    return;
+  route_row(logits, bias, factor, slots, {factors, places, weights, chosen}, row, parts, width, routing, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(kRouteThreads)
+    route_and_sort(const float* logits, const float* bias, const float* factor, const int* slots, float* factors, int* places,
+                   float* weights, int* chosen, int rows, int n, int parts, int width, int top_k, int is_sigmoid, int groups,
+                   int top_groups, int best_of, int is_normalised, float more, float scale, int* pairs, int* starts,
+                   int4* tiles0, int4* tiles1, int tokens0, int n_tiles0, int tokens1, int n_tiles1, unsigned* semaphore) {
+  await_earlier();
+  DYNAMIC_SHARED(float, shared);
+  __shared__ int is_last;
+  const int row = static_cast<int>(blockIdx.x);
+  if (row >= rows) return;
+  const Routing routing = {n, top_k, is_sigmoid, groups, top_groups, best_of, is_normalised, more, scale};
+  route_row(logits, bias, factor, slots, {factors, places, weights, chosen}, row, parts, width, routing, shared);
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const bool last = last_arrival(semaphore, rows);
+    if (threadIdx.x == 0) is_last = last;
   }
-  choose(of, routing);
-  float total = 0.0f;
-  for (int i = 0; i < top_k; i++) total = __fadd_rn(total, of.chosen_scores[i]);
-  total = __fadd_rn(total, more);
-  for (int i = threadIdx.x; i < top_k; i += kRouteThreads) {
-    const float score = of.chosen_scores[i];
-    const float weight = __fmul_rn(is_normalised ? __fdiv_rn(score, total) : score, scale);
-    chosen[first + i] = of.chosen[i];
-    weights[first + i] = factor != nullptr ? __fmul_rn(weight, factor[of.chosen[i]]) : weight;
-  }
+  __syncthreads();
+  if (!is_last) return;
+  const Pairs to = {pairs, places, starts, {tiles0, tiles1}, {n_tiles0, n_tiles1}, {tokens0, tokens1}};
+  sort_few<kRouteThreads>(chosen, to, rows, top_k, n, reinterpret_cast<int*>(shared));
 }

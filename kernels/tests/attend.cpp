@@ -26,6 +26,7 @@ struct Kernel {
   int threads, shared_bytes, most_rows;
   std::function<std::remove_pointer_t<decltype(&attend_rows_plain)>> rows;
   std::function<std::remove_pointer_t<decltype(&attend_split_kv_plain)>> splits;
+  std::function<std::remove_pointer_t<decltype(&attend_merged_d64_t16)>> merged = {};
 };
 
 std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>& work_tiles) {
@@ -64,10 +65,28 @@ Splits by_splits(const Case& c, const Kernel& k, const std::vector<int>& work_ti
   return {splits, peaks, out};
 }
 
+// Splits and their merge in one launch.
+std::vector<bf16> by_merged(Tally& tally, const Case& c, const Kernel& k, const std::vector<int>& work_tiles) {
+  const Shape& s = c.shape;
+  std::vector<float> splits(size_t(c.n_splits) * s.heads * s.dim, NAN), peaks(size_t(c.n_splits) * s.heads * 2, NAN);
+  std::vector<bf16> out(c.q.size(), nan_bf16());
+  std::vector<unsigned> semaphores(c.rows() * s.kv_heads);
+  const int n = int(work_tiles.size() / 4);
+  host::launch(dim3(n, s.kv_heads), dim3(k.threads), k.shared_bytes, [&] {
+    k.merged(c.q.data(), c.keys.data(), c.values.data(), work_tiles.data(), c.order.data(), c.positions.data(),
+             c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), splits.data(), peaks.data(), c.split_start.data(),
+             c.sinks_or_null(), out.data(), semaphores.data(), n, s.heads, s.kv_heads, s.dim, s.window, s.scale, s.cap,
+             s.cap_by());
+  });
+  tally.check(semaphores == std::vector<unsigned>(semaphores.size()), k.name + ": a semaphore is not 0");
+  return out;
+}
+
 const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_split_kv_plain};
 
 #define TILE(D, T) \
-  { "tile of " #T, attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_split_kv_d##D##_t##T }
+  { "tile of " #T, attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_split_kv_d##D##_t##T, \
+    attend_merged_d##D##_t##T }
 
 // Kernels that take tensor maps of one layer's keys and values, [cached, dim], in place of their addresses.
 template <typename Rows, typename Splits>
@@ -148,9 +167,11 @@ void test_tiles(Tally& tally, const Shape& s) {
     host::order() = order = order % 7 + 1;
     check_rows(by_rows(c, k, row_tiles(c, rows)), "rows");
     check_splits(by_splits(c, k, split_tiles(c, rows)), "splits");
+    if (k.merged) check_rows(by_merged(tally, c, k, split_tiles(c, rows)), "merged by the last");
     host::order() = order = order % 7 + 1;
     check_rows(by_rows(c, k, row_tiles(c, 1)), "rows alone");
     check_splits(by_splits(c, k, split_tiles(c, 1)), "splits alone");
+    if (k.merged) check_rows(by_merged(tally, c, k, split_tiles(c, 1)), "alone, merged by the last");
     check_rows(by_rows(copies, k, row_tiles(copies, rows)), "rows with prefixes written twice");
     check_splits(by_splits(copies, k, split_tiles(copies, rows)), "splits with prefixes written twice");
   }

@@ -1,6 +1,7 @@
 // route.cu, experts.cu and the grouped products: the router's choice against its definition in f64, with ties, groups
 // and what is not a number; pairs sorted and tiled; each grouped product against the product with the expert's weights
-// alone, bit for bit, however rows share tiles; the sum of a row's experts.
+// alone, bit for bit, however rows share tiles; the sum of a row's experts, also with the norm behind it; few rows routed
+// and sorted in one launch.
 #include "../gemm_bf16.cu"
 #include "../gemm_grouped_tma.cu"
 #include "../gemm_mxfp4.cu"
@@ -11,6 +12,7 @@
 #include "../gemm_q6_k.cu"
 #include "../gemm_q8_0.cu"
 #include "../experts.cu"
+#include "../norm.cu"
 #include "../route.cu"
 
 #include <algorithm>
@@ -161,7 +163,7 @@ Sorted sorted(const std::vector<int>& chosen, int top_k, int n, int tokens0, int
   Sorted out{std::vector<int>(all, -7), std::vector<int>(all, -1), std::vector<int>(n + 1, -7), {}};
   out.tiles[0].resize(most_tiles(all, n, tokens0)), out.tiles[1].resize(most_tiles(all, n, tokens1));
   host::launch(dim3(n), dim3(1024), 4 * n, [&] {
-    sort_pairs(chosen.data(), out.pairs.data(), out.places.data(), out.starts.data(), out.tiles[0].data(),
+    sort_pairs(chosen.data(), out.places.data(), out.pairs.data(), out.starts.data(), out.tiles[0].data(),
                out.tiles[1].data(), rows, top_k, n, tokens0, int(out.tiles[0].size()), tokens1, int(out.tiles[1].size()));
   });
   return out;
@@ -351,7 +353,82 @@ void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load loa
   host::order() = 0;
 }
 
+// One launch gives the bits of two, however blocks arrive; the semaphore is 0 again.
+void one_route_and_sort(Tally& tally, const Router& r, int rows, bool one_expert) {
+  Random random{uint64_t(rows) * 5 + r.n};
+  std::vector<float> logits = random.numbers(size_t(rows) * r.width());
+  for (int row = 0; one_expert && row < rows; row++) logits[size_t(row) * r.width() + r.n / 2] = 9;
+  std::vector<int> slots(rows, 5);
+  for (int row = 10; row < rows; row += 11) slots[row] = -1;
+  const Routed routed = run(r, logits, {}, slots);
+  const Sorted expected = sorted(routed.chosen, r.top_k, r.n, 8, 64);
+  const int all = rows * r.top_k;
+  for (const unsigned order : {0u, 3u, 8u}) {
+    host::order() = order;
+    Routed out{std::vector<int>(all, -7), std::vector<int>(all, -7), std::vector<float>(all, NAN), std::vector<float>(rows, NAN)};
+    Sorted s{std::vector<int>(all, -7), {}, std::vector<int>(r.n + 1, -7), {}};
+    for (const int list : {0, 1}) s.tiles[list].resize(expected.tiles[list].size());
+    unsigned semaphore = 0;
+    host::launch(dim3(rows), dim3(128), 16 * r.n + 8 * r.top_k, [&] {
+      route_and_sort(logits.data(), nullptr, nullptr, slots.data(), out.factors.data(), out.places.data(), out.weights.data(),
+                     out.chosen.data(), rows, r.n, 1, r.width(), r.top_k, r.sigmoid, 1, 0, r.best_of, r.normalised, r.more, r.scale,
+                     s.pairs.data(), s.starts.data(), s.tiles[0].data(), s.tiles[1].data(), 8, int(s.tiles[0].size()), 64,
+                     int(s.tiles[1].size()), &semaphore);
+    });
+    const std::string name = std::to_string(rows) + " rows of " + std::to_string(r.n) + " experts in one launch";
+    tally.check(out.chosen == routed.chosen && same_bits(out.weights, routed.weights) && (!r.gated || same_bits(out.factors, routed.factors)),
+                name + ": routed otherwise");
+    tally.check(s.pairs == expected.pairs && out.places == expected.places && s.starts == expected.starts, name + ": sorted otherwise");
+    for (const int list : {0, 1})
+      tally.check(std::memcmp(s.tiles[list].data(), expected.tiles[list].data(), s.tiles[list].size() * sizeof(int4)) == 0,
+                  name + ": other tiles");
+    tally.check(semaphore == 0, name + ": the semaphore is not 0");
+  }
+  host::order() = 0;
+}
+
+void routes_and_sorts(Tally& tally) {
+  for (const int rows : {1, 2, 31, 32, 33, 64}) {
+    one_route_and_sort(tally, {128, 8}, rows, rows == 33);
+    one_route_and_sort(tally, {5, 2}, rows, rows == 64);
+  }
+  Router large{300, 10};
+  large.gated = true;
+  one_route_and_sort(tally, large, 64, true);
+}
+
+// The sum of experts with the norm behind it has the bits of both launches, with and without a norm of the sum.
+void merge_and_norm(Tally& tally, int rows, int cols) {
+  const int top_k = 3, n = 5;
+  Random random{uint64_t(cols)};
+  const Sorted s = sorted(choices(rows, top_k, n, Load::kEven), top_k, n, 8, 8);
+  const auto outputs = random.numbers(size_t(s.starts[n]) * cols), weights = random.numbers(rows * top_k),
+             factors = random.numbers(rows), shared = random.numbers(rows * cols), old = random.numbers(rows * cols),
+             add_norm = random.numbers(cols), weight = random.numbers(cols);
+  for (const int kind : {0, 1, 2, 3, 4}) {
+    const float* const more = kind > 0 ? shared.data() : nullptr;
+    const float* const factor = kind > 1 ? factors.data() : nullptr;
+    const float* const norm = kind > 2 ? add_norm.data() : nullptr;
+    const float scale = kind == 4 ? 0.37f : 1.0f;
+    std::vector<float> sums(old.size(), NAN), x = old, expected = old;
+    std::vector<bf16> out(old.size(), nan_bf16()), narrowed = out;
+    host::launch(dim3(rows, (cols + 1023) / 1024), dim3(256), 0, [&] {
+      merge_experts(outputs.data(), s.places.data(), weights.data(), more, factor, sums.data(), rows, top_k, cols, cols, 0);
+    });
+    host::launch(dim3(rows), dim3(256), 4 * cols, [&] {
+      residual_norm(expected.data(), sums.data(), 1, nullptr, norm, weight.data(), narrowed.data(), rows, cols, 1e-6f, scale, 0);
+    });
+    host::launch(dim3(rows), dim3(256), 4 * cols, [&] {
+      residual_norm_of_experts(x.data(), outputs.data(), s.places.data(), weights.data(), more, factor, top_k, norm, weight.data(),
+                               out.data(), rows, cols, 1e-6f, scale, 0);
+    });
+    tally.check(same_bits(x, expected) && same_bits(out, narrowed),
+                std::to_string(cols) + " columns of experts with a norm: other bits, kind " + std::to_string(kind));
+  }
+}
+
 void merge(Tally& tally) {
+  merge_and_norm(tally, 12, 48), merge_and_norm(tally, 3, 2880);
   const int rows = 7, top_k = 3, n = 5, cols = 48, ld = 64;
   Random random{3};
   const std::vector<int> chosen = choices(rows, top_k, n, Load::kEven);
@@ -389,6 +466,7 @@ int main() {
   if (kFewer > 1) {  // of each kind one
     one_router(tally, {8, 3, 1, 4, 2}, "sigmoid in groups");
     one_sort(tally, 40, 2, 5, Load::kEven);
+    one_route_and_sort(tally, {8, 3}, 40, false);
     for (const size_t i : {0, 1, 4, 7, 11}) one_product(tally, kernels[i], 9, 80, 256, Load::kEven, {1});
     merge(tally);
     return tally.end();
@@ -409,6 +487,7 @@ int main() {
   by_best.best_of = 1;
   one_router(tally, by_best, "softmax in groups by their best expert");
   without_numbers(tally);
+  routes_and_sorts(tally);
   for (const Load load : {Load::kEven, Load::kOne, Load::kEach}) {
     one_sort(tally, 1, 8, 128, load);
     one_sort(tally, 70, 2, 5, load);

@@ -11,7 +11,7 @@ use super::{
     Error, Gpu,
     backend::inputs,
     driver::failed,
-    launch::{Argument, Shape, Start},
+    launch::{Argument, Start},
     memory::{MEASURED, Memory},
     products::{self, Kernels, Kind, Launch, TILES, Tile},
 };
@@ -49,14 +49,10 @@ impl Gpu {
         products::check(n, k)?;
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         let stream = self.context().new_stream().map_err(failed("a stream"))?;
-        let memory = |bytes| Memory::new(self.context(), bytes, MEASURED);
-        let (of_x, of_w, y) = (memory(2 * x.len())?, memory(w.len())?, memory(4 * m * n)?);
         let halves: Vec<u8> = x.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        for (memory, bytes) in [(&of_x, &halves[..]), (&of_w, w)] {
-            // SAFETY: the memory has `bytes.len()` bytes; the copy is complete on return.
-            unsafe { result::memcpy_htod_sync(memory.at(), bytes) }.map_err(failed("send a product"))?;
-        }
-        let operands = Operands { gpu: self, stream: &stream, x: of_x, w: of_w, y, shape };
+        let y = Memory::new(self.context(), 4 * m * n, MEASURED)?;
+        let (x, w) = (self.sent(&halves)?, self.sent(w)?);
+        let operands = Operands { gpu: self, stream: &stream, x, w, y, shape };
         let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
         let k_slice = products::k_slice(n, k);
         let of_tile = |tile: &'static Tile| {
@@ -110,8 +106,7 @@ impl Operands<'_> {
                 let sums = Argument::At(partial.at());
                 let arguments = [inputs, &[sums], &sizes].concat();
                 kernels.launch_over(after, names, shape, &maps, &arguments)?;
-                let (grid, threads) = products::merge(m, n);
-                let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+                let shape = products::merge(m, n);
                 let sizes = [m, n, slices].map(Argument::size);
                 let arguments = [&[sums, none, y][..], &sizes, &last].concat();
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;

@@ -170,20 +170,15 @@ impl Gpu {
     /// # Errors
     /// The device fails or has too little memory.
     pub fn check(&self, weights: Option<&Weights>) -> Result<Option<Difference>> {
-        if let Some(found) = self.check_tensor_core()? {
-            return Ok(Some(found));
-        }
         let formats = formats(weights);
-        if let Some(found) = self.check_products(&formats)? {
-            return Ok(Some(found));
-        }
-        if let Some(found) = self.check_panels(&formats)? {
-            return Ok(Some(found));
-        }
-        if let Some(found) = self.check_small_layers()? {
-            return Ok(Some(found));
-        }
-        weights.map_or(Ok(None), |weights| self.check_layers(weights))
+        let checks: [&dyn Fn() -> Result<Option<Difference>>; 5] = [
+            &|| Ok(self.check_tensor_core()?),
+            &|| Ok(self.check_products(&formats)?),
+            &|| Ok(self.check_panels(&formats)?),
+            &|| self.check_small_layers(),
+            &|| weights.map_or(Ok(None), |weights| self.check_layers(weights)),
+        ];
+        checks.iter().find_map(|check| check().transpose()).transpose()
     }
 
     /// The sums of the tensor core. For a capability without known sums (neither 8, 9, 10 nor 12) there is no

@@ -16,7 +16,7 @@ pub(super) use workspace::SplitK;
 
 use half::f16;
 
-use super::quant_layout::QuantLayout;
+use super::{launch::Shape, quant_layout::QuantLayout};
 use tribunal_model::weights::Format;
 
 /// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
@@ -214,14 +214,14 @@ impl Kernels {
     }
 }
 
-/// The launch of `gemm_merge`: blocks, and threads of a block.
-pub fn merge(m: usize, n: usize) -> ([u32; 3], u32) {
-    ([m as u32, n.div_ceil(256) as u32, 1], 256)
+/// The launch of `gemm_merge`.
+pub(super) fn merge(m: usize, n: usize) -> Shape {
+    Shape::new([m, n.div_ceil(256)], 256)
 }
 
-/// The launch of a `dequantize_` kernel for `n_rows` rows of `k` values: blocks, and threads of a block.
-pub fn panel(n_rows: usize, k: usize) -> ([u32; 3], u32) {
-    ([n_rows as u32, (k / 8).div_ceil(128) as u32, 1], 128)
+/// The launch of a `dequantize_` kernel for `n_rows` rows of `k` values.
+pub(super) fn panel(n_rows: usize, k: usize) -> Shape {
+    Shape::new([n_rows, (k / 8).div_ceil(128)], 128)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub struct Tile {
     pub rows: &'static str,
     /// The kernel that writes single KV splits.
     pub split_kv: &'static str,
+    /// The kernel that also merges the KV splits of rows whose last one it writes.
+    pub merged: Option<&'static str>,
     /// Threads of a block.
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes. Above 48 KiB, a function must be configured for it before
@@ -33,6 +35,7 @@ pub const PLAIN: Tile = Tile {
     module: "attend_plain",
     rows: "attend_rows_plain",
     split_kv: "attend_split_kv_plain",
+    merged: None,
     threads: 32,
     shared_bytes: 0,
     by_tma: false,
@@ -46,6 +49,7 @@ macro_rules! tiles {
             module: concat!("attend_d", $dim),
             rows: concat!("attend_rows_d", $dim, "_t", $queries),
             split_kv: concat!("attend_split_kv_d", $dim, "_t", $queries),
+            merged: Some(concat!("attend_merged_d", $dim, "_t", $queries)),
             threads: threads($dim, $queries),
             shared_bytes: shared_bytes($dim, $queries),
             by_tma: false,
@@ -62,7 +66,8 @@ pub const TMA_TILES: &[Tile] = &[
 
 const fn tma_tile([dim, queries]: [usize; 2], kernels: [&'static str; 2], shared_bytes: u32) -> Tile {
     let [rows, split_kv] = kernels;
-    Tile { dim, queries, module: "attend_tma", rows, split_kv, threads: 384, shared_bytes, by_tma: true }
+    let (module, threads) = ("attend_tma", 384);
+    Tile { dim, queries, module, rows, split_kv, merged: None, threads, shared_bytes, by_tma: true }
 }
 
 /// Every tile of `kernels/attend.cuh`, the smaller ones of a head first.

@@ -2,10 +2,10 @@
 //! choice here changes a bit: a row's KV splits are always merged in order.
 //!
 //! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same
-//! keys), or one KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding). Splits
-//! keep every multiprocessor busy when there are few rows, and read a prefix that many sequences share once
-//! for as many rows as a tile holds; they cost memory and a pass over it. `kernels/attend_plain.cu` defines
-//! work tiles.
+//! keys), or one KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding);
+//! `attend_merged` does both. Splits keep every multiprocessor busy when there are few rows, and read a
+//! prefix that many sequences share once for as many rows as a tile holds; they cost memory and a pass over
+//! it. `kernels/attend_plain.cu` defines work tiles.
 
 use std::{cmp::Reverse, ops::Range};
 
@@ -49,8 +49,8 @@ pub struct Limits {
     pub splits: usize,
     /// True if rows of different sequences read the keys of a shared prefix together. False for measurements.
     pub cascade: bool,
-    /// True if tiles by TMA may be chosen.
-    pub tma: bool,
+    /// True if tiles by TMA may be chosen, and rows of one split go with others' splits, to save a launch.
+    pub new_kernels: bool,
 }
 
 /// Bytes of one row's KV split: its sums, its peaks and its totals.
@@ -73,7 +73,7 @@ pub struct Launch {
 pub struct WorkTiles {
     /// Launches of `attend_rows`.
     pub rows: Vec<Launch>,
-    /// Launches of `attend_split_kv`; if there are any, `attend_merge` follows.
+    /// Launches of `attend_split_kv`, which `attend_merge` follows, or of `attend_merged`.
     pub splits: Vec<Launch>,
     /// Shape: `[rows]`; the index of a row's first split, -1 for rows of `attend_rows`.
     pub split_starts: Vec<i32>,
@@ -83,7 +83,7 @@ pub struct WorkTiles {
 /// Divides the attention of `queries` into work tiles; each row sees `window` keys, its own included, or all.
 pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> WorkTiles {
     let group = heads.n_heads / heads.n_kv_heads;
-    let tiles = tiles(heads.head_dim, group, limits.shared_bytes, limits.tma);
+    let tiles = tiles(heads.head_dim, group, limits.shared_bytes, limits.new_kernels);
     let planner = Planner { queries, group, n_kv_heads: heads.n_kv_heads, window, tiles, limits };
     planner.plan()
 }
@@ -163,6 +163,15 @@ impl Planner<'_> {
             let tiles: Vec<WorkTile> = chosen.iter().flat_map(|&run| self.whole(run)).collect();
             if 4 * keys(&self.split_tiles(&by_splits)) > 3 * keys(&tiles) {
                 by_splits.fill(false);
+            }
+        }
+        if self.limits.new_kernels && by_splits.contains(&true) {
+            for run in runs.iter().filter(|run| !is_chunk(run)) {
+                let places = run.first..run.first + run.n;
+                if places.clone().all(|place| self.n_splits(place) == 1) && run.n <= left {
+                    left -= run.n;
+                    by_splits[places].fill(true);
+                }
             }
         }
         by_splits

@@ -13,7 +13,7 @@ use super::{CRATES, expect_none, folder, sources_of};
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_945),
     ("crates/cpu", "", 7_246),
-    ("crates/cuda", "", 7_591),
+    ("crates/cuda", "", 7_618),
     ("crates/engine", "", 6_931),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_014;
+const LINES: usize = 94_043;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];

@@ -5,7 +5,7 @@ use cudarc::driver::result;
 use super::super::{
     Error, Gpu,
     driver::failed,
-    launch::{Argument, Shape},
+    launch::Argument,
     memory::{MEASURED, Memory},
     products::{self, Way},
 };
@@ -34,16 +34,12 @@ impl Gpu {
         let blocks = &way.laid_out(format, k, blocks);
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         let stream = self.context().new_stream().map_err(failed("a stream"))?;
-        let weight = Memory::new(self.context(), blocks.len(), MEASURED)?;
-        let panel = Memory::new(self.context(), 2 * n * k, MEASURED)?;
-        // SAFETY: the memory has `blocks.len()` bytes; the copy is complete on return.
-        unsafe { result::memcpy_htod_sync(weight.at(), blocks) }.map_err(failed("send a matrix"))?;
+        let (weight, panel) = (self.sent(blocks)?, Memory::new(self.context(), 2 * n * k, MEASURED)?);
         // Values that the kernel does not write must not pass for numbers: all bits set is NaN. SAFETY: the
         // panel has `2 n k` bytes and is freed only after the stream is synchronised.
         unsafe { result::memset_d8_async(panel.at(), 0xff, 2 * n * k, stream.cu_stream()) }
             .map_err(failed("write memory"))?;
-        let (grid, threads) = products::panel(n, k);
-        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+        let shape = products::panel(n, k);
         let pointers = [weight.at(), panel.at(), 0].map(Argument::At);
         let arguments = [&pointers[..], &[0, n, k, 0].map(Argument::size)].concat();
         let mut fetched = vec![0_u8; 2 * n * k];

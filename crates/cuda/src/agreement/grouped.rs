@@ -82,10 +82,11 @@ impl Gpu {
         Ok([sums, gated])
     }
 
-    fn sent(&self, bytes: &[u8]) -> Result<Memory, Error> {
+    /// Device memory with these bytes.
+    pub(super) fn sent(&self, bytes: &[u8]) -> Result<Memory, Error> {
         let memory = Memory::new(self.context(), bytes.len(), MEASURED)?;
         // SAFETY: the memory has `bytes.len()` bytes; the copy is complete on return.
-        unsafe { result::memcpy_htod_sync(memory.at(), bytes) }.map_err(failed("send a product"))?;
+        unsafe { result::memcpy_htod_sync(memory.at(), bytes) }.map_err(failed("send a matrix"))?;
         Ok(memory)
     }
 }

@@ -7,6 +7,7 @@ use super::{
         launch::{Argument, Shape},
         memory::Memory,
         plan::{self, Attention},
+        products::SplitK,
         tensor_map::TensorMap,
         work_tiles::Limits,
     },
@@ -64,8 +65,19 @@ impl Cuda {
         let peaks = self.slot(Slot::Peaks, plan.n_splits * n_heads * 8)?;
         let numbers = self.numbers()?;
         let [starts, positions] = [plan.split_starts, plan.positions].map(|at| at.from(numbers));
+        let n_semaphores = out.n_rows * heads.n_kv_heads;
+        let few = 4 * n_semaphores <= SplitK::SEMAPHORE_BYTES;
+        let merges = self.gpu.new_kernels && few && plan.splits.iter().all(|it| it.tile.merged.is_some());
+        let mut outputs = vec![splits, peaks, starts];
+        if merges {
+            outputs.extend([sinks, out.at(), self.slot(Slot::Semaphores, 4 * n_semaphores)?]);
+        }
         for launch in &plan.splits {
-            self.attend_work_tiles(attended, launch, launch.tile.split_kv, &[splits, peaks, starts])?;
+            let kernel = launch.tile.merged.filter(|_| merges).unwrap_or(launch.tile.split_kv);
+            self.attend_work_tiles(attended, launch, kernel, &outputs)?;
+        }
+        if merges {
+            return Ok(());
         }
         let pointers = [splits, peaks, starts, positions, sinks, out.at()].map(Argument::At);
         let sizes = [out.n_rows, n_heads, head_dim, window].map(Argument::size);
@@ -156,7 +168,7 @@ impl Cuda {
             shared_bytes: self.gpu.attention_bytes(),
             splits: self.most_splits(),
             cascade: self.gpu.cascade,
-            tma: self.gpu.new_kernels,
+            new_kernels: self.gpu.new_kernels,
         }
     }
 }

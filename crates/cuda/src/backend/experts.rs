@@ -10,7 +10,7 @@ use super::{
         launch::{Argument, Shape},
         memory::Memory,
         products::{
-            self, Tile,
+            Tile,
             grouped::{self, Grouped},
         },
         tensor_map::TensorMap,
@@ -23,6 +23,8 @@ use tribunal_model::{
     config::{Activation, Routing, Scoring},
 };
 
+/// Most rows of `kernels/pairs.cuh`, whose pairs are sorted by the kernel that routes them.
+const MOST_FEW: usize = 64;
 /// Threads of a block in `kernels/route.cu` and of `sort_pairs`.
 const ROUTE_THREADS: u32 = 128;
 const SORT_THREADS: u32 = 1024;
@@ -97,6 +99,9 @@ impl Cuda {
         }
         let gated = self.gated_experts(h, experts)?;
         self.expert_outputs(&gated, experts)?;
+        if self.gpu.new_kernels {
+            return self.residual_norm(x, (Add::Experts { experts, norm }, factor), next);
+        }
         let Some(weight) = norm else {
             self.merge_experts(h.n_rows, experts, Merged { to: x.at(), adds: true })?;
             return self.residual_norm(x, (Add::Nothing, factor), next);
@@ -148,11 +153,27 @@ impl Cuda {
         let how = [&[is_sigmoid][..], &groups, &[is_normalised], &floats].concat();
         let shared_bytes = (16 * n + 8 * top_k) as u32;
         let shape = Shape { shared_bytes, ..Shape::new([rows, 1], ROUTE_THREADS) };
+        let (to, tiles) = self.sorted(rows, experts)?;
+        let semaphore = [Argument::At(self.slot(Slot::Semaphores, 4)?)];
+        let few = rows <= MOST_FEW && self.gpu.new_kernels;
+        let (kernel, more) = if few {
+            ("route_and_sort", [&to[..], &tiles, &semaphore].concat())
+        } else {
+            ("route", Vec::new())
+        };
         // SAFETY: the logits are [rows, parts, n_logits], bias and factors of experts [n] f32, the plan has a
-        // slot for each padded row, and the slots have `pairs` and `rows` numbers; all are 256-byte aligned
-        // and freed only after the stream is synchronised.
-        unsafe { self.launch(("route", "route"), shape, &[&pointers[..], &sizes, &how].concat())? };
-        self.sort_pairs(rows, experts)
+        // slot for each padded row, the slots have `pairs` and `rows` numbers, and those of sorted pairs are
+        // as for `sort_pairs`; all are 256-byte aligned and freed only after the stream is synchronised.
+        unsafe { self.launch(("route", kernel), shape, &[&pointers[..], &sizes, &how, &more].concat())? };
+        if few {
+            return Ok(());
+        }
+        let sizes = [rows, top_k, n].map(Argument::size);
+        let arguments = [&[chosen, places].map(Argument::At)[..], &to, &sizes, &tiles].concat();
+        let shape = Shape { shared_bytes: 4 * n as u32, ..Shape::new([n, 1], SORT_THREADS) };
+        // SAFETY: the slots have `pairs` choices, places and rows, n + 1 starts and the tiles' numbers; all
+        // are 256-byte aligned places of the arena.
+        unsafe { self.launch(("experts", "sort_pairs"), shape, &arguments) }
     }
 
     /// Experts, weights and pairs of each row's choices.
@@ -161,23 +182,19 @@ impl Cuda {
         Ok([slot(Slot::Chosen)?, slot(Slot::ChosenWeights)?, slot(Slot::PairPlaces)?])
     }
 
-    fn sort_pairs(&self, rows: usize, experts: &Experts) -> Result<(), Error> {
-        let (n, top_k) = (experts.n, experts.routing.top_k);
-        let pairs = rows * top_k;
-        let [chosen, _, places] = self.choices(pairs)?;
+    /// Destinations of sorted pairs: rows of pairs, experts' starts, and the tiles of both products; and the
+    /// tokens and the number of each product's tiles.
+    fn sorted(&self, rows: usize, experts: &Experts) -> Result<([Argument; 4], [Argument; 4]), Error> {
+        let (n, pairs) = (experts.n, rows * experts.routing.top_k);
         let of_pairs = self.slot(Slot::PairRows, 4 * pairs)?;
         let starts = self.slot(Slot::ExpertStarts, 4 * (n + 1))?;
-        let [gate_up, down] = [&experts.gate_up, &experts.down].map(|stack| self.tile_of(stack, pairs, n));
-        let [first, second] =
-            [gate_up, down].map(|it| [it.tile.tokens, grouped::most_tiles(pairs, n, it.tile.tokens)]);
+        let [first, second] = [&experts.gate_up, &experts.down].map(|stack| {
+            let tokens = self.tile_of(stack, pairs, n).tile.tokens;
+            [tokens, grouped::most_tiles(pairs, n, tokens)]
+        });
         let tiles = [self.slot(Slot::GateTiles, 16 * first[1])?, self.slot(Slot::DownTiles, 16 * second[1])?];
-        let pointers = [chosen, of_pairs, places, starts, tiles[0], tiles[1]].map(Argument::At);
-        let sizes = [&[rows, top_k, n][..], &first, &second].concat();
-        let sizes: Vec<Argument> = sizes.into_iter().map(Argument::size).collect();
-        let shape = Shape { shared_bytes: 4 * n as u32, ..Shape::new([n, 1], SORT_THREADS) };
-        // SAFETY: the slots have `pairs` choices, places and rows, n + 1 starts and the tiles' numbers; all
-        // are 256-byte aligned places of the arena.
-        unsafe { self.launch(("experts", "sort_pairs"), shape, &[&pointers[..], &sizes].concat()) }
+        let sizes = [first[0], first[1], second[0], second[1]].map(Argument::size);
+        Ok(([of_pairs, starts, tiles[0], tiles[1]].map(Argument::At), sizes))
     }
 
     fn tile_of(&self, stack: &Stack, pairs: usize, n_experts: usize) -> Grouped {
@@ -233,17 +250,8 @@ impl Cuda {
     fn weights_of_stack(&self, stack: &Stack, n_experts: usize, pairs: usize) -> Result<u64, Error> {
         let average = pairs.div_ceil(n_experts.max(1));
         let Some(kernel) = stack.way.panel(average) else { return Ok(stack.memory.at()) };
-        let n_rows = n_experts * stack.n;
-        let panel = self.slot(Slot::Panel, 2 * n_rows * stack.k)?;
         let starts = self.slot(Slot::ExpertStarts, 4 * (n_experts + 1))?;
-        let (grid, threads) = products::panel(n_rows, stack.k);
-        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
-        let pointers = [stack.memory.at(), panel, starts].map(Argument::At);
-        let sizes = [0, n_rows, stack.k, stack.n].map(Argument::size);
-        // SAFETY: the stack has `n_rows` rows of k values in its format, the panel slot room for as many in
-        // bf16; both are 16-byte aligned and freed only after the stream is synchronised.
-        unsafe { self.launch(("dequantize", kernel), shape, &[&pointers[..], &sizes].concat())? };
-        Ok(panel)
+        self.panel(kernel, stack.memory.at(), [n_experts * stack.n, stack.k], (starts, stack.n))
     }
 
     /// The gated values of the shared expert.
@@ -274,21 +282,24 @@ impl Cuda {
         Merged { to, adds }: Merged,
     ) -> Result<(), Error> {
         let (top_k, cols) = (experts.routing.top_k, experts.down.n);
-        let pairs = n_rows * top_k;
-        let [_, weights, places] = self.choices(pairs)?;
-        let outputs = self.slot(Slot::ExpertOutputs, 4 * pairs * cols)?;
-        let is_gated = experts.shared.as_ref().is_some_and(|shared| shared.is_gated);
-        let factors = if is_gated { self.slot(Slot::SharedFactors, 4 * n_rows)? } else { 0 };
-        let shared = self.shared_columns(n_rows, experts)?;
-        let pointers = [outputs, places, weights, shared, factors, to].map(Argument::At);
-        let sizes = [n_rows, top_k, cols, self.config.hidden].map(Argument::size);
-        let adds = Argument::Int(i32::from(adds));
+        let from = self.outputs_of(n_rows, experts)?;
+        let sizes = [n_rows, top_k, cols, self.config.hidden, usize::from(adds)].map(Argument::size);
         let shape = Shape::new([n_rows, cols.div_ceil(1024)], 256);
+        let arguments = [&from[..], &[Argument::At(to)], &sizes].concat();
         // SAFETY: the outputs are [pairs, cols], weights and places [rows, top_k], the shared expert's
         // outputs and `to` rows of the hidden size from the card's first column on, a multiple of 16; all are
         // 16-byte aligned and freed only after the stream is synchronised.
-        unsafe {
-            self.launch(("experts", "merge_experts"), shape, &[&pointers[..], &sizes, &[adds]].concat())
-        }
+        unsafe { self.launch(("experts", "merge_experts"), shape, &arguments) }
+    }
+
+    /// The operands of a sum of experts (`kernels/expert_sum.cuh`).
+    pub(super) fn outputs_of(&self, n_rows: usize, experts: &Experts) -> Result<[Argument; 5], Error> {
+        let pairs = n_rows * experts.routing.top_k;
+        let [_, weights, places] = self.choices(pairs)?;
+        let outputs = self.slot(Slot::ExpertOutputs, 4 * pairs * experts.down.n)?;
+        let is_gated = experts.shared.as_ref().is_some_and(|shared| shared.is_gated);
+        let factors = if is_gated { self.slot(Slot::SharedFactors, 4 * n_rows)? } else { 0 };
+        let shared = self.shared_columns(n_rows, experts)?;
+        Ok([outputs, places, weights, shared, factors].map(Argument::At))
     }
 }

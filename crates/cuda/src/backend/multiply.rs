@@ -4,7 +4,7 @@ use super::{
     super::{
         Error,
         arena::Slot,
-        launch::{Argument, Shape},
+        launch::Argument,
         products::{self, Kernels, Kind, Launch},
         tensor_map::TensorMap,
         weights::{Linear, Part},
@@ -37,20 +37,31 @@ impl Cuda {
     /// they are written to one, which the next part overwrites.
     pub(crate) fn weights_of(&self, part: &Part, k: usize, n_rows: usize) -> Result<(Kind, u64), Error> {
         let Some(kernel) = part.way.panel(n_rows) else { return Ok((part.way.kind(n_rows), part.at())) };
-        let panel = self.slot(Slot::Panel, part.n * k * 2)?;
-        let (grid, threads) = products::panel(part.n, k);
-        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
-        let pointers = [part.at(), panel, 0].map(Argument::At);
-        let sizes = [0, part.n, k, 0].map(Argument::size);
-        let arguments = [&pointers[..], &sizes].concat();
-        // SAFETY: the part has n rows of k values as the kernel reads them, the panel slot room for as many
-        // in bf16; both are 16-byte aligned and freed only after the stream is synchronised.
-        unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
-        Ok((Kind::Bf16, panel))
+        Ok((Kind::Bf16, self.panel(kernel, part.at(), [part.n, k], (0, 0))?))
+    }
+
+    /// Writes the `n` rows of `k` values at `from` to the panel slot in bf16: with the starts of experts'
+    /// pairs, the rows of those that have any, `of_expert` for each.
+    pub(super) fn panel(
+        &self,
+        kernel: &'static str,
+        from: u64,
+        [n, k]: [usize; 2],
+        (starts, of_expert): (u64, usize),
+    ) -> Result<u64, Error> {
+        let panel = self.slot(Slot::Panel, 2 * n * k)?;
+        let pointers = [from, panel, starts].map(Argument::At);
+        let sizes = [0, n, k, of_expert].map(Argument::size);
+        // SAFETY: `from` has n rows of k values as the kernel reads them, the panel slot room for as many in
+        // bf16; both are 16-byte aligned and freed only after the stream is synchronised.
+        unsafe {
+            self.launch(("dequantize", kernel), products::panel(n, k), &[&pointers[..], &sizes].concat())?;
+        }
+        Ok(panel)
     }
 
     /// True if a kernel may copy these weights of a part before the preceding kernels have finished: they are
-    /// no panel, which one of those writes.
+    /// not a panel, which a preceding kernel writes.
     pub(super) fn copies_early(&self, part: &Part, weights: u64) -> bool {
         self.gpu.new_kernels && weights == part.at()
     }
@@ -72,13 +83,11 @@ impl Cuda {
         let last = [Argument::size(ldy), Argument::Int(i32::from(add))];
         if let Some(slices) = launch.split.filter(|_| !launch.reduces) {
             let sums = Argument::At(self.partial_sums(launch, x, k, (part, weights))?);
-            let (grid, threads) = products::merge(m, n);
-            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
             let sizes = [m, n, slices].map(Argument::size);
             let arguments = [&[sums, bias, y][..], &sizes, &last].concat();
             // SAFETY: the sums are [slices, m, n] f32; y and the bias have n columns of f32 from `at` on, y
             // in rows of `ldy`. All are freed only after the stream is synchronised.
-            return unsafe { self.launch(("gemm_merge", "gemm_merge"), shape, &arguments) };
+            return unsafe { self.launch(("gemm_merge", "gemm_merge"), products::merge(m, n), &arguments) };
         }
         let (maps, inputs) = inputs(launch, (x.at(), weights), self.copies_early(part, weights), [m, n, k])?;
         let mut parts = Vec::new();

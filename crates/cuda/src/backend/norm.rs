@@ -6,6 +6,7 @@ use super::{
     super::{
         Error,
         arena::Slot,
+        experts::Experts,
         launch::{Argument, Shape},
         memory::Memory,
     },
@@ -23,6 +24,11 @@ pub(crate) enum Add<'a> {
         weight: &'a Memory,
     },
     Sums(Sums<'a>),
+    /// The sum of each row's experts, by a norm of its own if there is one.
+    Experts {
+        experts: &'a Experts,
+        norm: Option<&'a Memory>,
+    },
 }
 
 /// Split-K partial sums of a product, not added yet.
@@ -45,23 +51,28 @@ impl Cuda {
     ) -> Result<Values, Error> {
         let cols = self.config.hidden;
         let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
-        let (added, n_added, bias, norm) = match add {
-            Add::Nothing => (0, 0, 0, 0),
-            Add::Normed { values, weight } => (values.at(), 1, 0, weight.at()),
-            Add::Sums(sums) => (sums.at, sums.n, sums.bias.map_or(0, Memory::at), 0),
+        let (mut kernel, at) = ("residual_norm", |memory: Option<&Memory>| memory.map_or(0, Memory::at));
+        let sums = |[at, bias]: [u64; 2], n| vec![Argument::At(at), Argument::size(n), Argument::At(bias)];
+        let (added, norm) = match add {
+            Add::Nothing => (sums([0; 2], 0), 0),
+            Add::Normed { values, weight } => (sums([values.at(), 0], 1), weight.at()),
+            Add::Sums(of) => (sums([of.at, at(of.bias)], of.n), 0),
+            Add::Experts { experts, norm } => {
+                kernel = "residual_norm_of_experts";
+                let top_k = Argument::size(experts.routing.top_k);
+                ([&self.outputs_of(x.n_rows, experts)?[..], &[top_k]].concat(), at(norm))
+            }
         };
         let shared_bytes = (4 * cols).next_multiple_of(16) as u32;
         let shape = Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) };
-        let added = [Argument::At(added), Argument::size(n_added)];
-        let pointers = [bias, norm, weight.map_or(0, Memory::at), out.at()].map(Argument::At);
+        let pointers = [norm, at(weight), out.at()].map(Argument::At);
         let sizes = [x.n_rows, cols].map(Argument::size);
-        let floats = [self.eps(), Argument::Float(scale)];
-        let arguments =
-            [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &floats, &[self.is_centred()]].concat();
+        let floats = [self.eps(), Argument::Float(scale), self.is_centred()];
+        let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &floats].concat();
         // SAFETY: x is [rows, cols] f32, the added sums [n_added, rows, cols] f32, out [rows, cols] bf16,
-        // weights and bias are [cols] f32; all are 256-byte aligned and freed only after the stream is
-        // synchronised.
-        unsafe { self.launch(("norm", "residual_norm"), shape, &arguments)? };
+        // weights and bias are [cols] f32, a sum of experts is as for `merge_experts`; all are 256-byte
+        // aligned and freed only after the stream is synchronised.
+        unsafe { self.launch(("norm", kernel), shape, &arguments)? };
         Ok(out)
     }
 

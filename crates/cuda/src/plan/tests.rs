@@ -4,8 +4,13 @@ use super::{Layout, NOT_STORED, Plan, Room};
 use crate::work_tiles::Limits;
 use tribunal_model::{BLOCK, Config, Part, Step, weights::Weights};
 
-const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 10_000, cascade: true, tma: false };
+const LIMITS: Limits = Limits {
+    multiprocessors: 132,
+    shared_bytes: 227 << 10,
+    splits: 10_000,
+    cascade: true,
+    new_kernels: false,
+};
 
 fn config() -> Config {
     let folder =

@@ -8,8 +8,13 @@ use super::{BLOCK, Heads, Limits, Queries, SPLIT, WorkTiles, plan, split_bytes};
 use tribunal_model::step::{Part, Step};
 
 const HEADS: Heads = Heads { n_heads: 14, n_kv_heads: 2, head_dim: 64 };
-const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 100_000, cascade: true, tma: false };
+const LIMITS: Limits = Limits {
+    multiprocessors: 132,
+    shared_bytes: 227 << 10,
+    splits: 100_000,
+    cascade: true,
+    new_kernels: false,
+};
 
 /// A sequence of a family: the first `shared` blocks are the family's, the others its own.
 #[derive(Clone, Debug)]
@@ -139,9 +144,10 @@ proptest! {
         window in prop_oneof![Just(None), (1_usize..600).prop_map(Some)],
         multiprocessors in 1_usize..140,
         splits in prop_oneof![Just(0_usize), 0_usize..200, Just(100_000)],
+        new_kernels in any::<bool>(),
     ) {
         let heads = Heads { n_heads: group * n_kv_heads, n_kv_heads, head_dim };
-        check(&step(&sequences), heads, window, Limits { multiprocessors, splits, ..LIMITS });
+        check(&step(&sequences), heads, window, Limits { multiprocessors, splits, new_kernels, ..LIMITS });
     }
 }
 
@@ -179,6 +185,26 @@ fn many_rows_go_whole_where_parts_would_save_no_reading() {
     assert_eq!(
         words(&shared),
         ["attend_split_kv_d64_t16: 300", "attend_split_kv_d64_t32: 3", "attend_split_kv_d64_t64: 99"]
+    );
+}
+
+#[test]
+fn one_split_goes_with_those_of_others_to_save_a_launch() {
+    let rows = |shorts| {
+        let one = |before| Sequence { family: 1, shared: 0, before, n: 1 };
+        [vec![one(700)], vec![one(200); shorts]].concat()
+    };
+    let apart = check(&step(&rows(2)), HEADS, None, LIMITS);
+    assert_eq!(words(&apart), ["attend_rows_d64_t16: 2", "attend_split_kv_d64_t16: 3"]);
+    let together = |splits| {
+        let limits = Limits { new_kernels: true, splits, ..LIMITS };
+        words(&check(&step(&rows(2)), HEADS, None, limits))
+    };
+    assert_eq!(together(100), ["attend_split_kv_d64_t16: 5"]);
+    assert_eq!(
+        together(4),
+        ["attend_rows_d64_t16: 1", "attend_split_kv_d64_t16: 4"],
+        "as far as there is memory"
     );
 }
 
