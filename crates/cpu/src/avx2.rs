@@ -3,11 +3,12 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m256i, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm256_add_epi16, _mm256_add_epi32,
-    _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
-    _mm256_cvtepu8_epi32, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
+    __m256i, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm256_abs_epi8, _mm256_add_epi16,
+    _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_cvtepi8_epi32,
+    _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
     _mm256_maddubs_epi16, _mm256_or_si256, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32,
-    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_sll_epi32, _mm256_srl_epi32, _mm256_storeu_si256,
+    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_sign_epi8, _mm256_sll_epi32, _mm256_srl_epi32,
+    _mm256_storeu_si256, _mm256_xor_si256,
 };
 use std::ops::Range;
 
@@ -136,6 +137,7 @@ unsafe fn in_turn(mut sum: __m256i) -> __m256i {
 impl Arithmetic for Pairs {
     type Register = __m256i;
     type Outputs = Avx2;
+    const TAKES_VALUES: bool = true;
     const ROWS: [usize; 2] = [4, 2];
     type Single = Self;
     type Opened = Unpacked;
@@ -160,9 +162,13 @@ impl Arithmetic for Pairs {
                 let mut sums = [[_mm256_setzero_si256(); 2]; R];
                 // No loop: the compiler does not always unroll it.
                 turn::<C, L, R>(lines[p], x, &groups, 0, &mut sums);
+                turn::<C, L, R>(lines[p], x, &groups, 1, &mut sums);
                 turn::<C, L, R>(lines[p], x, &groups, 2, &mut sums);
+                turn::<C, L, R>(lines[p], x, &groups, 3, &mut sums);
                 turn::<C, L, R>(lines[p], x, &groups, 4, &mut sums);
+                turn::<C, L, R>(lines[p], x, &groups, 5, &mut sums);
                 turn::<C, L, R>(lines[p], x, &groups, 6, &mut sums);
+                turn::<C, L, R>(lines[p], x, &groups, 7, &mut sums);
                 // Last, so that no register holds a start while the products need them all.
                 for r in 0..R {
                     for half in 0..2 {
@@ -175,10 +181,11 @@ impl Arithmetic for Pairs {
     }
 }
 
-/// Number of products of two pairs of codes and activations, each up to twice the largest code by 127, whose
-/// sum fits 16 bits.
+/// Number of products of two pairs of codes and activations, each up to twice the largest magnitude of a code
+/// by 127, whose sum fits 16 bits.
 const fn in_16_bits<C: Codes>() -> usize {
-    let n = i16::MAX as usize / (2 * ((1 << C::BITS) - 1) * 127);
+    let magnitude = if C::BITS == 8 { 128 } else { (1 << C::BITS) - 1 };
+    let n = i16::MAX as usize / (2 * magnitude * 127);
     if n < GROUPS { n } else { GROUPS }
 }
 
@@ -200,64 +207,80 @@ unsafe fn turn<C: Codes, L: Lines<__m256i>, const R: usize>(
     }
     // SAFETY: the conditions are those of this function; a turn ends with the groups.
     unsafe {
-        if C::LINES > GROUPS {
-            let [low, high] = pairs::<C, L, R, 2>(lines, x, j, n);
-            add_fours(low, 1, sums);
-            add_fours(high, 16, sums);
-        } else {
-            let [all] = pairs::<C, L, R, 1>(lines, x, j, n);
-            add_fours(all, 1, sums);
+        if C::BITS == 8 {
+            return of_bytes(lines, x, j, sums);
         }
-    }
-}
-
-/// Adds 16-bit sums, by a weight, to those of 32 bits.
-///
-/// # Safety
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn add_fours<const R: usize>(pairs: Integers<R>, weight: i16, sums: &mut Integers<R>) {
-    // SAFETY: no memory is accessed; the machine has AVX2, as this function requires.
-    unsafe {
+        let pairs = pairs::<C, L, R>(lines, x, j, n);
         for r in 0..R {
             for half in 0..2 {
-                let fours = _mm256_madd_epi16(pairs[r][half], _mm256_set1_epi16(weight));
-                sums[r][half] = _mm256_add_epi32(sums[r][half], fours);
+                sums[r][half] = _mm256_add_epi32(sums[r][half], fours(pairs[r][half]));
             }
         }
     }
 }
 
-/// Products of `n` groups from `j` on, added in 16 bits: those of each eight lines apart.
+/// Adds the products of group `j` with the values of codes of 8 bits: magnitudes by activations of the values'
+/// sign. Two of them fit 16 bits.
+///
+/// # Safety
+/// The machine has AVX2; the lines and rows have group `j`.
+#[inline(always)]
+unsafe fn of_bytes<L: Lines<__m256i>, const R: usize>(
+    lines: L,
+    x: [*const i32; R],
+    j: usize,
+    sums: &mut Integers<R>,
+) {
+    // SAFETY: the conditions are those of this function.
+    unsafe {
+        for half in 0..2 {
+            let values = _mm256_xor_si256(lines.line(j, half), _mm256_set1_epi8(i8::MIN));
+            let magnitudes = _mm256_abs_epi8(values);
+            for r in 0..R {
+                let product = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(four(x[r], j), values));
+                sums[r][half] = in_turn(_mm256_add_epi32(sums[r][half], fours(product)));
+            }
+        }
+    }
+}
+
+/// The sums of neighbouring pairs.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn fours(pairs: __m256i) -> __m256i {
+    // SAFETY: no memory is accessed; the machine has AVX2, as this function requires.
+    unsafe { _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)) }
+}
+
+/// Products of `n` groups from `j` on, added in 16 bits.
 ///
 /// # Safety
 /// The machine has AVX2; they fit 16 bits together.
 #[inline(always)]
-unsafe fn pairs<C: Codes, L: Lines<__m256i>, const R: usize, const PLANES: usize>(
+unsafe fn pairs<C: Codes, L: Lines<__m256i>, const R: usize>(
     lines: L,
     x: [*const i32; R],
     j: usize,
     n: usize,
-) -> [Integers<R>; PLANES] {
-    // SAFETY: `j + n <= 8`, so that lines `8 plane + j + i` are among the `C::LINES` and groups `j + i` in
-    // each row.
+) -> Integers<R> {
+    // SAFETY: `j + n <= 8`, so that the lines and the rows have groups `j + i`.
     unsafe {
-        let mut sums = [[[_mm256_setzero_si256(); 2]; R]; PLANES];
+        let mut sums = [[_mm256_setzero_si256(); 2]; R];
         for i in 0..n {
-            for plane in 0..PLANES {
-                for half in 0..2 {
-                    let codes = lines.line(GROUPS * plane + j + i, half);
-                    for r in 0..R {
-                        let product = _mm256_maddubs_epi16(codes, four(x[r], j + i));
-                        let sum = &mut sums[plane][r][half];
-                        *sum = match i {
-                            0 => product,
-                            // Few products fit 16 bits: without an order, parts of one sum would be in
-                            // registers together with parts of the next.
-                            _ if in_16_bits::<C>() < GROUPS => in_turn(_mm256_add_epi16(*sum, product)),
-                            _ => _mm256_add_epi16(*sum, product),
-                        };
-                    }
+            for half in 0..2 {
+                let codes = lines.line(j + i, half);
+                for r in 0..R {
+                    let product = _mm256_maddubs_epi16(codes, four(x[r], j + i));
+                    let sum = &mut sums[r][half];
+                    *sum = match i {
+                        0 => product,
+                        // Few products fit 16 bits: without an order, parts of one sum would be in registers
+                        // together with parts of the next.
+                        _ if in_16_bits::<C>() < GROUPS => in_turn(_mm256_add_epi16(*sum, product)),
+                        _ => _mm256_add_epi16(*sum, product),
+                    };
                 }
             }
         }
@@ -316,7 +339,7 @@ impl Arithmetic for Fours {
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn int8<C: Codes, S: Scales>(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     // SAFETY: the conditions are those of this function.
-    unsafe { int8::product::<Pairs, C::Split, S>(panels, tile, sums) }
+    unsafe { int8::product::<Pairs, C, S>(panels, tile, sums) }
 }
 
 /// Quantised weights by 8-bit activations, with AVX-VNNI.

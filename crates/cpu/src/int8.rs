@@ -45,6 +45,8 @@ pub(super) trait Arithmetic: Copy {
     const ROWS: [usize; 2];
     /// The arithmetic of a single row.
     type Single: Arithmetic;
+    /// True if [`Self::dot`] takes codes of 8 bits by their values, without an offset.
+    const TAKES_VALUES: bool = Self::Register::SIGNED;
     /// A block that is unpacked once for all rows of a tile.
     type Opened: Lines<Self::Register>;
 
@@ -108,7 +110,7 @@ impl<V: Register> Lines<V> for Unpacked {
 
 /// Memory for the lines of a block.
 #[repr(align(64))]
-pub(super) struct Buffer([u8; 2 * GROUPS * LINE]);
+pub(super) struct Buffer([u8; GROUPS * LINE]);
 
 /// A block as lines in memory, which stay in the first-level cache.
 ///
@@ -116,14 +118,14 @@ pub(super) struct Buffer([u8; 2 * GROUPS * LINE]);
 /// The conditions of [`Arithmetic::open`].
 #[inline(always)]
 pub(super) unsafe fn in_memory<A: Arithmetic, C: Codes>(at: *const u8, buffer: &mut Buffer) -> Unpacked {
-    if !A::Register::SIGNED && C::BYTES == C::LINES * LINE {
+    if !A::Register::SIGNED && C::BYTES == GROUPS * LINE {
         return Unpacked(at);
     }
     let buffer = buffer.0.as_mut_ptr();
-    for line in 0..C::LINES {
+    for line in 0..GROUPS {
         for part in 0..A::Register::PER_LINE {
             let out = LINE * line + LINE / A::Register::PER_LINE * part;
-            // SAFETY: a block can be read at `at`, and the buffer has 16 lines, at least `C::LINES`.
+            // SAFETY: a block can be read at `at`, and the buffer has eight lines.
             unsafe { A::line::<C>(at, line, part).store(buffer.add(out)) };
         }
     }
@@ -267,7 +269,7 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const N: usize, const R:
     sums: &mut [Lanes],
 ) {
     let height = tile.height;
-    let mut buffers = [const { Buffer([0; 2 * GROUPS * LINE]) }; N];
+    let mut buffers = [const { Buffer([0; GROUPS * LINE]) }; N];
     for b in 0..tile.values.len() / height {
         if tile.is_first {
             for panel in panels {
@@ -343,7 +345,7 @@ unsafe fn add<A: Arithmetic, C: Codes, S: Scales, L: Lines<A::Register>, const N
     // SAFETY: the pointers of `x` are those of blocks in the tile, which outlives the product.
     unsafe {
         let mut start = [[0; R]; 2];
-        if !(A::Register::SIGNED && C::BITS == 8) {
+        if !(A::TAKES_VALUES && C::BITS == 8) {
             for r in 0..R {
                 start[0][r] = S::start(&*x.sums[r], 0);
                 start[1][r] = S::start(&*x.sums[r], 1);

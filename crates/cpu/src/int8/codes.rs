@@ -2,7 +2,7 @@
 //! sets. It handles no scales.
 
 use super::LINE;
-use crate::layout::{self, FP4_BYTES, IQ4_BYTES};
+use crate::layout::{self, FP4_BYTES, IQ4_BYTES, IQ4_VALUES};
 
 /// A register of codes: a line, or an equal part of one.
 pub(crate) trait Register: Copy {
@@ -39,26 +39,19 @@ pub(crate) trait Codes: Copy {
     const BYTES: usize = Self::KIND.bytes();
     /// Bits of a code in a line.
     const BITS: u32;
-    /// Lines that a block is unpacked to.
-    const LINES: usize = 8;
     /// True if codes and their products take so many registers that fewer rows fit beside them.
     const IS_LARGE: bool = false;
-    /// Half-width form of these codes: lines of fewer bits, of which more products can be added in 16 bits.
-    type Split: Codes;
 
-    /// Register `part` of a line.
+    /// Register `part` of one of the eight lines of a block.
     ///
     /// # Safety
-    /// `at` can be read for `BYTES` bytes; `line < LINES` and `part < V::PER_LINE`.
+    /// `at` can be read for `BYTES` bytes; `line < GROUPS` and `part < V::PER_LINE`.
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V;
 }
 
 /// Whole bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Eight;
-/// Bytes as two nibbles: the low ones in the first eight lines, the high ones in the others.
-#[derive(Clone, Copy)]
-pub(crate) struct EightSplit;
 #[derive(Clone, Copy)]
 pub(crate) struct Four;
 #[derive(Clone, Copy)]
@@ -68,9 +61,6 @@ pub(crate) struct Six;
 /// Nibbles that become the bytes of `IQ4`'s values.
 #[derive(Clone, Copy)]
 pub(crate) struct Uneven;
-/// The bytes of [`Uneven`], read as two nibbles each: in lines as those of [`EightSplit`].
-#[derive(Clone, Copy)]
-pub(crate) struct UnevenSplit;
 /// Nibbles that become 4-bit floats, doubled.
 #[derive(Clone, Copy)]
 pub(crate) struct Fp4;
@@ -97,7 +87,6 @@ unsafe fn nibbles<V: Register>(at: *const u8, i: usize, part: usize, high: bool)
 impl Codes for Eight {
     const KIND: layout::Codes = layout::Codes::Eight;
     const BITS: u32 = 8;
-    type Split = EightSplit;
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
@@ -106,24 +95,9 @@ impl Codes for Eight {
     }
 }
 
-impl Codes for EightSplit {
-    const KIND: layout::Codes = layout::Codes::Eight;
-    const BITS: u32 = 4;
-    const LINES: usize = 16;
-    const IS_LARGE: bool = true;
-    type Split = Self;
-
-    #[inline(always)]
-    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
-        // SAFETY: a block has eight lines.
-        unsafe { nibbles(at, line % 8, part, line >= 8) }
-    }
-}
-
 impl Codes for Four {
     const KIND: layout::Codes = layout::Codes::Four;
     const BITS: u32 = 4;
-    type Split = Self;
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
@@ -135,7 +109,6 @@ impl Codes for Four {
 impl Codes for Five {
     const KIND: layout::Codes = layout::Codes::Five;
     const BITS: u32 = 5;
-    type Split = Self;
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
@@ -149,7 +122,6 @@ impl Codes for Six {
     const KIND: layout::Codes = layout::Codes::Six;
     const BITS: u32 = 6;
     const IS_LARGE: bool = true;
-    type Split = Self;
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
@@ -162,7 +134,6 @@ impl Codes for Six {
 impl Codes for Fp4 {
     const KIND: layout::Codes = layout::Codes::Fp4;
     const BITS: u32 = 5;
-    type Split = Self;
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
@@ -174,38 +145,11 @@ impl Codes for Fp4 {
 impl Codes for Uneven {
     const KIND: layout::Codes = layout::Codes::Uneven;
     const BITS: u32 = 8;
-    type Split = UnevenSplit;
 
     #[inline(always)]
     unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
-        let table = const { &if V::SIGNED { mapped(0, 0xff, 0x80) } else { IQ4_BYTES } };
+        let table = if V::SIGNED { &IQ4_VALUES } else { &IQ4_BYTES };
         // SAFETY: a block has four lines, which `Four` reads.
         unsafe { Four::line::<V>(at, line, part) }.look_up(table)
     }
-}
-
-impl Codes for UnevenSplit {
-    const KIND: layout::Codes = layout::Codes::Uneven;
-    const BITS: u32 = 4;
-    const LINES: usize = 16;
-    const IS_LARGE: bool = true;
-    type Split = Self;
-
-    #[inline(always)]
-    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
-        const NIBBLES: [[u8; 16]; 2] = [mapped(0, 15, 0), mapped(4, 15, 0)];
-        // SAFETY: a block has four lines, which `Four` reads.
-        unsafe { Four::line::<V>(at, line % 8, part) }.look_up(&NIBBLES[line / 8])
-    }
-}
-
-/// [`IQ4_BYTES`] with each byte as `byte >> shift & mask ^ flip`.
-const fn mapped(shift: u8, mask: u8, flip: u8) -> [u8; 16] {
-    let mut table = IQ4_BYTES;
-    let mut i = 0;
-    while i < 16 {
-        table[i] = table[i] >> shift & mask ^ flip;
-        i += 1;
-    }
-    table
 }
