@@ -35,6 +35,13 @@ build_ik() {
     -DCMAKE_MAKE_PROGRAM="$PEERS/venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
     -DGGML_IQK_FA_ALL_QUANTS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_CURL=OFF >&2
   "$PEERS/venv/bin/cmake" --build "$PEERS/ik_llama.cpp" --target llama-server llama-batched-bench >&2
+  # Its program gives every sequence token 0, so that all rows of a mixture choose the same experts; llama.cpp's draws tokens.
+  local built="$PEERS/ik_llama.cpp" drawn="$PEERS/ik_llama.cpp/drawn.cpp"
+  sed 's/_batch_add(batch, 0, /_batch_add(batch, std::rand() % 32000, /' "$IK_LLAMA/examples/batched-bench/batched-bench.cpp" >"$drawn"
+  [ "$(grep -c 'std::rand()' "$drawn")" = 3 ] || die "IK_LLAMA: batched-bench.cpp no longer adds tokens in three places; hint: checkout 8337e4cd"
+  c++ -O2 -std=c++17 -fopenmp -include cstdlib -I"$IK_LLAMA/common" -I"$IK_LLAMA/include" -I"$IK_LLAMA/src" -I"$IK_LLAMA/ggml/include" \
+    "$drawn" "$built/common/libcommon.a" -L"$built/src" -L"$built/ggml/src" -lllama -lggml \
+    -Wl,-rpath,"$built/src:$built/ggml/src" -o "$(dirname "$SERVER")/$BENCH"
 }
 
 build_server() {
@@ -51,10 +58,11 @@ build_server() {
 }
 
 SERVER="${LLAMA_SERVER:-$BUILD/bin/llama-server}"
+BENCH=llama-batched-bench
 ik=()
 if [ "${1:-}" != --ops ] && [ -n "${IK_LLAMA:-}" ]; then
-  SERVER="$PEERS/ik_llama.cpp/bin/llama-server" ik=(--ik)
-  [ -x "$SERVER" ] || build_ik
+  SERVER="$PEERS/ik_llama.cpp/bin/llama-server" BENCH=llama-batched-bench-drawn ik=(--ik)
+  [ -x "$SERVER" ] && [ -x "$(dirname "$SERVER")/$BENCH" ] || build_ik
 elif [ ! -x "$SERVER" ]; then
   [ -z "${LLAMA_SERVER:-}" ] || die "LLAMA_SERVER: \`$LLAMA_SERVER\` is not a program"
   build_server
@@ -69,7 +77,7 @@ tool() {
   build_server
 }
 case "${1:-}" in
-  --pace) shift; SCRIPT=llama_pace.py; tool llama-batched-bench ;;
+  --pace) shift; SCRIPT=llama_pace.py; tool "$BENCH" ;;
   --ops) shift; SCRIPT=llama_ops.py; tool test-backend-ops ;;
 esac
 exec python3 "scripts/peers/$SCRIPT" --server "$SERVER" --tribunal "$TRIBUNAL" ${ik[@]+"${ik[@]}"} "$@"

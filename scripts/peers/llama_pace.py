@@ -1,7 +1,7 @@
 """Tokens a second of bare prompts and bare answers: our engine, then llama-batched-bench of llama.cpp or ik_llama.cpp, in turn.
 
-llama-batched-bench chooses no token and weighs none; ik_llama.cpp's repacks the weights as it loads them. Standard
-library only.
+llama-batched-bench draws its tokens at random, chooses none and weighs none; ik_llama.cpp's, made to draw them too, repacks
+the weights as it loads them. Standard library only.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pairs import run
 
 def theirs(a, gguf):
     most = max(map(int, a.sequences.split(",")))
-    tool = os.path.join(os.path.dirname(os.path.abspath(a.server)), "llama-batched-bench")
+    tool = os.path.join(os.path.dirname(os.path.abspath(a.server)), "llama-batched-bench" + "-drawn" * a.ik)
     command = [tool, "-m", os.path.abspath(gguf), "-t", str(a.threads), "-tb", str(a.threads), "-npp", str(a.prompt),
                "-ntg", str(a.answer), "-npl", a.sequences, "-c", str(most * (a.prompt + a.answer))]
     if a.ik:  # prints a table among its messages, and leaves a log where it was started
