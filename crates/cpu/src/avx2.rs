@@ -219,8 +219,8 @@ unsafe fn turn<C: Codes, L: Lines<__m256i>, const R: usize>(
     }
 }
 
-/// Adds the products of group `j` with the values of codes of 8 bits: magnitudes by activations of the values'
-/// sign. Two of them fit 16 bits.
+/// Adds the products of group `j` with codes of 8 bits: magnitudes by activations that have the codes' signs.
+/// Two of them fit 16 bits.
 ///
 /// # Safety
 /// The machine has AVX2; the lines and rows have group `j`.

@@ -12,7 +12,7 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_945),
-    ("crates/cpu", "", 7_246),
+    ("crates/cpu", "", 7_221),
     ("crates/cuda", "", 7_618),
     ("crates/engine", "", 6_931),
     ("crates/hub", "", 2_000),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_043;
+const LINES: usize = 94_018;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];
