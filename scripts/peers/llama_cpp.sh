@@ -34,11 +34,11 @@ build_ik() {
   "$PEERS/venv/bin/cmake" -S "$IK_LLAMA" -B "$PEERS/ik_llama.cpp" -G Ninja \
     -DCMAKE_MAKE_PROGRAM="$PEERS/venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
     -DGGML_IQK_FA_ALL_QUANTS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_CURL=OFF >&2
-  "$PEERS/venv/bin/cmake" --build "$PEERS/ik_llama.cpp" --target llama-server llama-batched-bench >&2
+  "$PEERS/venv/bin/cmake" --build "$PEERS/ik_llama.cpp" --target llama-server >&2
   # Its program gives every sequence token 0, so that all rows of a mixture choose the same experts; llama.cpp's draws tokens.
   local built="$PEERS/ik_llama.cpp" drawn="$PEERS/ik_llama.cpp/drawn.cpp"
   sed 's/_batch_add(batch, 0, /_batch_add(batch, std::rand() % 32000, /' "$IK_LLAMA/examples/batched-bench/batched-bench.cpp" >"$drawn"
-  [ "$(grep -c 'std::rand()' "$drawn")" = 3 ] || die "IK_LLAMA: batched-bench.cpp no longer adds tokens in three places; hint: checkout 8337e4cd"
+  [ "$(grep -c 'std::rand()' "$drawn")" = 3 ] || die "IK_LLAMA: batched-bench.cpp no longer adds tokens in three places; hint: check out 8337e4cd"
   c++ -O2 -std=c++17 -fopenmp -include cstdlib -I"$IK_LLAMA/common" -I"$IK_LLAMA/include" -I"$IK_LLAMA/src" -I"$IK_LLAMA/ggml/include" \
     "$drawn" "$built/common/libcommon.a" -L"$built/src" -L"$built/ggml/src" -lllama -lggml \
     -Wl,-rpath,"$built/src:$built/ggml/src" -o "$(dirname "$SERVER")/$BENCH"

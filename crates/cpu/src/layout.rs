@@ -116,6 +116,7 @@ pub(super) fn quantized(format: Format) -> Option<(Codes, Scales)> {
 /// The bytes to which codes of uneven values are looked up before multiplication: [`Format::offset`] above
 /// the values.
 pub(super) const IQ4_BYTES: [u8; 16] = above(UNEVEN, 128);
+/// The values themselves, as bytes with a sign.
 pub(super) const IQ4_VALUES: [u8; 16] = above(UNEVEN, 0);
 pub(super) const FP4_BYTES: [u8; 16] = above(FP4, 16);
 
