@@ -7,11 +7,11 @@
 // A stage has the tokens' values (gemm_stage.cuh) and, as in global memory, the packed strips' units and supers.
 // A lane's codes are one load for 32 values of two outputs; they become bf16 in registers (unpack.cuh).
 // The products of the values that share a scale go to a fragment from zero, which is added to the slice's sum with
-// the scale: one fused multiply-add for each element, two where there are minima. Of formats that are rounded (q4_1, q5_1,
-// q5_k), each weight gets its scale in registers, and products go to the slice's sum.
+// the scale: one fused multiply-add for each element, two where there are minima. Of formats that are rounded
+// (planes.cuh), each weight gets its scale in registers, and products go to the slice's sum.
 //
-// Expected of those, by counting: 3.5 instructions for 32 weights of a lane (two for bf16 codes, one fused multiply-add and half
-// a conversion), 3.5 / 32 of a clock of a scheduler a weight. At one row on an H200, q5_k at 5.75 bits a weight takes .17 ps
+// Expected of those, by counting: 3.5 instructions of a lane for each weight (two for bf16 codes, one fused multiply-add and
+// half a conversion), which is 3.5 / 32 of a clock of a scheduler. At one row on an H200, q5_k at 5.75 bits a weight takes .17 ps
 // of memory and .12 of instructions, where rounding through memory takes 5.75 + 16 + 16 bits. For more than 64 rows the
 // weights go through memory once and are multiplied by TMA (crates/cuda/src/products.rs). Not measured.
 //

@@ -3,13 +3,14 @@
 // bf16 counts in steps of one from 128 to 256: with 0x4300 around them, seven bits are 128 more than they are. One
 // exact sum takes the 128 away (and what else a format's codes are too large by):
 //
-//   q4_k, q4_1  0x4300 | nibble            - 128
+//   q4_k, q4_1, u4  0x4300 | nibble        - 128
 //   q5_1, q5_k  0x4300 | nibble | bit << 4 - 128
 //   q6_k  0x4300 | nibble | two bits << 4  - 160
 //   q8_0  0x4300 | low seven bits          - 128, or - 256 where the sign bit is set: 0xc300 | sign bit
 //
 // mxfp4's nibble has a sign, two bits of exponent and one of mantissa. In their places of a bf16 they are 2^126 times
-// smaller than they mean, subnormal numbers among them; one exact product makes them twice what they mean.
+// smaller than they mean, subnormal numbers among them; one exact product makes them twice what they mean. f8's bytes
+// (four bits of exponent, three of mantissa) are likewise 2^120 times smaller.
 //
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
@@ -34,16 +35,16 @@ __device__ __forceinline__ uint32_t add_exact(uint32_t x, uint32_t y) {
 #endif
 }
 
-// x 2^127 for two bf16 at once, where no product rounds.
-__device__ __forceinline__ uint32_t times_2_127(uint32_t x) {
+// x times a power of two, all of them two bf16, where no product rounds.
+__device__ __forceinline__ uint32_t times_exact(uint32_t x, uint32_t power) {
 #ifdef HOST_KERNEL_TEST
   uint32_t products = 0;
   for (int shift = 0; shift < 32; shift += 16)
-    products |= __float_as_uint(__uint_as_float(x >> shift << 16) * 0x1p127f) >> 16 << shift;
+    products |= __float_as_uint(__uint_as_float(x >> shift << 16) * __uint_as_float(power << 16)) >> 16 << shift;
   return products;
 #else
   uint32_t products;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(products) : "r"(x), "r"(0x7f007f00u), "r"(0x80008000u));
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(products) : "r"(x), "r"(power), "r"(0x80008000u));
   return products;
 #endif
 }
@@ -108,6 +109,20 @@ struct Codes<Q4_K> {
 
 template <>
 struct Codes<Q4_1> : Codes<Q4_K> {};
+template <>
+struct Codes<U4> : Codes<Q4_K> {};
+
+template <>
+struct Codes<F8> : Codes<Q8_0> {
+  __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
+    const uint32_t of_step[2] = {step == 0 ? words.x : words.z, step == 0 ? words.y : words.w};
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      const uint32_t word = of_step[p / 2] >> (p % 2 * 8);
+      a[p] = times_exact(bits_within(word << 4, 0x07f007f0u, word << 8 & 0x80008000u), 0x7b807b80u);
+    }
+  }
+};
 
 struct FiveBits {
   uint2 nibbles;
@@ -163,7 +178,7 @@ struct Codes<Mxfp4> {
     for (int p = 0; p < 4; p++) {
       // The nibble's lowest bit belongs at 6, its highest at 15.
       const uint32_t size = 4 * p < 6 ? word << (6 - 4 * p) : word >> (4 * p - 6);
-      a[p] = times_2_127(bits_within(size, 0x01c001c0u, word << (12 - 4 * p) & 0x80008000u));
+      a[p] = times_exact(bits_within(size, 0x01c001c0u, word << (12 - 4 * p) & 0x80008000u), 0x7f007f00u);
     }
   }
 };
@@ -236,14 +251,19 @@ struct UnitScales<Q4_K> : ScalesOfPairs<Q4_K> {};
 template <>
 struct UnitScales<Q5_K> : ScalesOfPairs<Q5_K> {};
 
+// Four bytes for each output.
 template <class F>
-struct ScalesOfHalves {
-  uint2 pairs;
+struct Words {
+  uint2 words;
   __device__ __forceinline__ void load_super(const unsigned char*, int) {}
   __device__ __forceinline__ void load(const unsigned char* unit, int g) {
-    pairs = *reinterpret_cast<const uint2*>(unit + F::codes_bytes + g * 8);
+    words = *reinterpret_cast<const uint2*>(unit + F::codes_bytes + g * 8);
   }
+};
+template <class F>
+struct ScalesOfHalves : Words<F> {
   __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    const uint2 pairs = this->words;
     first = {low_half(pairs.x), -high_half(pairs.x)}, second = {low_half(pairs.y), -high_half(pairs.y)};
   }
 };
@@ -251,6 +271,21 @@ template <>
 struct UnitScales<Q4_1> : ScalesOfHalves<Q4_1> {};
 template <>
 struct UnitScales<Q5_1> : ScalesOfHalves<Q5_1> {};
+
+template <>
+struct UnitScales<U4> : Words<U4> {
+  static __device__ __forceinline__ Scales of(uint32_t pair) {
+    return {low_half(pair), __fmul_rn(low_half(pair), high_half(pair))};
+  }
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const { first = of(words.x), second = of(words.y); }
+};
+
+template <>
+struct UnitScales<F8> : Words<F8> {
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    first = {__uint_as_float(words.x), 0.0f}, second = {__uint_as_float(words.y), 0.0f};
+  }
+};
 
 template <>
 struct UnitScales<Q6_K> {

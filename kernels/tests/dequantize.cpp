@@ -76,5 +76,7 @@ int main() {
   planes_of<planes::Q4_1>(tally, "planes of q4_1", dequantize_planes_q4_1);
   planes_of<planes::Q5_1>(tally, "planes of q5_1", dequantize_planes_q5_1);
   planes_of<planes::Q5_K>(tally, "planes of q5_k", dequantize_planes_q5_k);
+  planes_of<planes::U4>(tally, "planes of u4", dequantize_planes_u4);
+  planes_of<planes::F8>(tally, "planes of f8", dequantize_planes_f8);
   return tally.end();
 }

@@ -11,6 +11,8 @@
 #include "../gemm_q5_k.cu"
 #include "../gemm_q6_k.cu"
 #include "../gemm_q8_0.cu"
+#include "../gemm_u4.cu"
+#include "../gemm_f8.cu"
 #include "../experts.cu"
 #include "../norm.cu"
 #include "../route.cu"
@@ -275,6 +277,8 @@ const std::vector<Kernel> kernels = {
     PLAIN(q4_1), TILE(q4_1, Q4_1_8x64, 8x64), TILE(q4_1, Q4_1_32x64, 32x64), TILE(q4_1, Q4_1_64x128, 64x128),
     PLAIN(q5_1), TILE(q5_1, Q5_1_8x64, 8x64), TILE(q5_1, Q5_1_32x64, 32x64), TILE(q5_1, Q5_1_64x128, 64x128),
     PLAIN(q5_k), TILE(q5_k, Q5_K_8x64, 8x64), TILE(q5_k, Q5_K_32x64, 32x64), TILE(q5_k, Q5_K_64x128, 64x128),
+    PLAIN(u4), TILE(u4, U4_8x64, 8x64), TILE(u4, U4_32x64, 32x64), TILE(u4, U4_64x128, 64x128),
+    PLAIN(f8), TILE(f8, F8_8x64, 8x64), TILE(f8, F8_32x64, 32x64), TILE(f8, F8_64x128, 64x128),
 };
 
 // The weights of all experts, one after another.

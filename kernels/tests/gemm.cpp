@@ -11,6 +11,8 @@
 #include "../gemm_q5_k.cu"
 #include "../gemm_q6_k.cu"
 #include "../gemm_q8_0.cu"
+#include "../gemm_u4.cu"
+#include "../gemm_f8.cu"
 
 namespace {
 
@@ -60,6 +62,7 @@ const std::vector<Kernel>& kernels() {
       {"gemm_bf16_wgmma_256x128", "bf16", gemm_bf16_wgmma_256x128, nullptr, Bf16_wgmma_256x128()},
       QUANTISED(q8_0, Q8_0), QUANTISED(mxfp4, Mxfp4), QUANTISED(q4_k, Q4_K), QUANTISED(q6_k, Q6_K),
       QUANTISED(q4_1, Q4_1), QUANTISED(q5_1, Q5_1), QUANTISED(q5_k, Q5_K),
+      QUANTISED(u4, U4), QUANTISED(f8, F8),
   };
   return all;
 }

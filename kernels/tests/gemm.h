@@ -65,6 +65,15 @@ inline void put_halves(planes::Q4_1, Noise& n, unsigned char* unit, unsigned cha
 inline void put_halves(planes::Q5_1, Noise& n, unsigned char* unit, unsigned char*) {
   for (int i = 0; i < 32; i++) put_half(unit + planes::Q5_1::codes_bytes + 2 * i, number(n, 0.01f));
 }
+inline void put_halves(planes::U4, Noise& n, unsigned char* unit, unsigned char*) {
+  for (int i = 0; i < 32; i += 2) {
+    put_half(unit + planes::U4::codes_bytes + 2 * i, number(n, 0.01f));
+    put_half(unit + planes::U4::codes_bytes + 2 * i + 2, byte(n) % 16);
+  }
+}
+inline void put_halves(planes::F8, Noise& n, unsigned char* unit, unsigned char*) {
+  for (int i = 0; i < 16; i++) reinterpret_cast<float*>(unit + planes::F8::codes_bytes)[i] = number(n, 0.001f);
+}
 inline void put_halves(planes::Q5_K, Noise& n, unsigned char*, unsigned char* super) {
   put_halves(planes::Q4_K(), n, nullptr, super);
 }
@@ -98,11 +107,17 @@ inline Weight weight(const std::string& format, Noise& noise, int N, int K) {
   if (format == "q4_1") return quantised_weight<planes::Q4_1>("q4_1", noise, N, K);
   if (format == "q5_1") return quantised_weight<planes::Q5_1>("q5_1", noise, N, K);
   if (format == "q5_k") return quantised_weight<planes::Q5_K>("q5_k", noise, N, K);
+  if (format == "u4") return quantised_weight<planes::U4>("u4", noise, N, K);
+  if (format == "f8") return quantised_weight<planes::F8>("f8", noise, N, K);
   return bf16_weight(noise, N, K);
 }
 
 // Whether products are those of the weights rounded to bf16.
-inline bool is_rounded(const std::string& format) { return format == "q4_1" || format == "q5_1" || format == "q5_k"; }
+inline bool is_rounded(const std::string& format) {
+  for (const char* rounded : {"q4_1", "q5_1", "q5_k", "u4", "f8"})
+    if (format == rounded) return true;
+  return false;
+}
 // Whether k is a multiple of 256.
 inline bool has_supers(const std::string& format) { return format.size() == 4 && format[3] == 'k'; }
 

@@ -323,7 +323,7 @@ fn of_file(path: &Path, room: &GpuMemory) -> anyhow::Result<Fields> {
         tensors.map(|(dtype, (n, weights))| (dtype.clone(), format!("{n} tensors, {weights} weights"))),
     );
     // Only the files of a model that runs here count.
-    if let Ok(need) = Need::of(path, &Options::for_gpu()) {
+    if let Ok(need) = Need::of(path, &Options::for_gpu(), false) {
         fields
             .push(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need, 1))));
         let rounded = gpu_memory::rounded(&description.tensors);

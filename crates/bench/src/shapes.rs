@@ -32,8 +32,9 @@ struct Parameters {
 }
 
 /// Formats of a product's weights on a GPU, by the name after a shape's colon: first those that kernels read
-/// directly, then those that each step converts to bf16.
-const FORMATS: [(&str, Format); 10] = [
+/// directly, then those that each step converts to bf16, then those that are converted when they are loaded.
+/// The kernels of `--gpu-kernels new` read all of them directly.
+const FORMATS: [(&str, Format); 12] = [
     ("bf16", Format::Bf16),
     ("q8_0", Format::Q8_0),
     ("q4_k", Format::Q4K),
@@ -44,6 +45,8 @@ const FORMATS: [(&str, Format); 10] = [
     ("q5_0", Format::Q5_0),
     ("q5_1", Format::Q5_1),
     ("q5_k", Format::Q5K),
+    ("u4", Format::U4),
+    ("f8", Format::F8E4M3),
 ];
 
 /// The formats that a shape's name can have, separated by commas.

@@ -170,7 +170,7 @@ impl Gpu {
     /// # Errors
     /// The device fails or has too little memory.
     pub fn check(&self, weights: Option<&Weights>) -> Result<Option<Difference>> {
-        let formats = formats(weights);
+        let formats = formats(weights, self.packs);
         let checks: [&dyn Fn() -> Result<Option<Difference>>; 5] = [
             &|| Ok(self.check_tensor_core()?),
             &|| Ok(self.check_products(&formats)?),
@@ -366,12 +366,12 @@ impl Gpu {
     }
 }
 
-/// The formats whose products are checked: those of a checkpoint and `bf16`, which all models have; without a
-/// checkpoint, all.
-fn formats(weights: Option<&Weights>) -> Vec<Format> {
+/// The formats whose products are checked: those of a checkpoint that have kernels of their own, and `bf16`,
+/// which all models have; without a checkpoint, all.
+fn formats(weights: Option<&Weights>, packs: bool) -> Vec<Format> {
     let has = |format| weights.is_none_or(|weights| weights.tensors().any(|(_, used, _)| used == format));
-    let is_checked =
-        |format: &Format| format.on_gpus() == *format && (*format == Format::Bf16 || has(*format));
+    let is_own = |format| Way::new(format, packs) != Way::Direct(Kind::Bf16) && has(format);
+    let is_checked = |format: &Format| *format == Format::Bf16 || is_own(*format);
     Format::ALL.into_iter().filter(is_checked).collect()
 }
 

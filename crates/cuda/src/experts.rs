@@ -207,7 +207,7 @@ impl Encoding {
 
     /// Bytes of 16 rows.
     fn strip_bytes(self) -> usize {
-        let as_rows = STRIP * self.format.on_gpus().row_bytes(self.k);
+        let as_rows = STRIP * self.way.stored(self.format).row_bytes(self.k);
         self.planes().map_or(as_rows, |planes| planes.strip_bytes())
     }
 
@@ -215,7 +215,7 @@ impl Encoding {
     fn write(self, rows: &[u8], out: &mut [u8]) {
         match self.planes() {
             Some(planes) => planes.write(rows, out),
-            None if self.format.on_gpus() != self.format => round_to_bf16(self.format, rows, out),
+            None if self.way.stored(self.format) != self.format => round_to_bf16(self.format, rows, out),
             None => out.copy_from_slice(rows),
         }
     }

@@ -22,7 +22,8 @@ use tribunal_model::backend::Recheck;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSet {
-    /// Also those that have run on an emulated card only: attention and experts by TMA and wgmma.
+    /// Also those that have run on an emulated card only: attention and experts by TMA and wgmma, fewer
+    /// launches, and quantised weights that are rounded in registers.
     New,
     /// The fastest of those that have run on a card.
     #[default]
@@ -252,6 +253,11 @@ impl Gpu {
         let set = if is_plain { KernelSet::Plain } else { KernelSet::Proven };
         let gpu = self.with_kernels(set).without_graphs();
         if recheck == Recheck::PlainAttention { gpu.with_plain_attention() } else { gpu }
+    }
+
+    /// Returns true if it holds the codes of quantised safetensors.
+    pub fn packs(&self) -> bool {
+        self.packs
     }
 
     /// Returns true if it has TMA.

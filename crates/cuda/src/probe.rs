@@ -159,8 +159,8 @@ impl Gpu {
     /// Bytes of a weight `[n, k]` in this GPU's memory; `None` where rows of `k` values are not whole blocks
     /// of the format.
     pub fn weight_bytes(&self, format: Format, [n, k]: [usize; 2]) -> Option<usize> {
-        let layout = Way::new(format, self.packs).layout(format, k);
-        let of_rows = || n * format.on_gpus().row_bytes(k);
+        let way = Way::new(format, self.packs);
+        let (layout, of_rows) = (way.layout(format, k), || n * way.stored(format).row_bytes(k));
         k.is_multiple_of(format.block()).then(|| layout.map_or_else(of_rows, |layout| layout.bytes(n)))
     }
 

@@ -83,7 +83,7 @@ pub fn check(n: usize, k: usize) -> Result<(), Error> {
 }
 
 /// A format that has kernels of its own. Those of `Q4_1` are `Q4_0`'s too, those of `Q5_1` `Q5_0`'s.
-#[expect(missing_docs, reason = "the names are ggml's own")]
+#[expect(missing_docs, reason = "the names are ggml's own, but for the last two")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Bf16,
@@ -94,12 +94,8 @@ pub enum Kind {
     Q4_1,
     Q5_1,
     Q5K,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 8] =
-        [Self::Bf16, Self::Q8_0, Self::Mxfp4, Self::Q4K, Self::Q6K, Self::Q4_1, Self::Q5_1, Self::Q5K];
+    U4,
+    F8,
 }
 
 /// The way to multiply by weights of a format.
@@ -110,18 +106,20 @@ pub enum Way {
     /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, which is then
     /// multiplied.
     Panel(&'static str),
-    /// Strips of `super::quant_layout` with the numbers of [`Self::Panel`]: for at most [`SPLIT_TOKENS`] rows
-    /// by kernels of their own, which round in registers; for more by a panel.
+    /// Strips of `super::quant_layout`, each weight rounded as in [`Self::Panel`]: for at most
+    /// [`SPLIT_TOKENS`] rows by kernels of their own, which round in registers; for more by a panel.
     Packed(Kind, &'static str),
 }
 
 impl Way {
     /// The way of a format; `packs`: [`Self::Packed`] instead of [`Self::Panel`].
     pub fn new(format: Format, packs: bool) -> Self {
-        match format.on_gpus() {
+        match format {
             Format::Q4_0 | Format::Q4_1 if packs => Self::Packed(Kind::Q4_1, "dequantize_planes_q4_1"),
             Format::Q5_0 | Format::Q5_1 if packs => Self::Packed(Kind::Q5_1, "dequantize_planes_q5_1"),
             Format::Q5K if packs => Self::Packed(Kind::Q5K, "dequantize_planes_q5_k"),
+            Format::U4 if packs => Self::Packed(Kind::U4, "dequantize_planes_u4"),
+            Format::F8E4M3 if packs => Self::Packed(Kind::F8, "dequantize_planes_f8"),
             Format::Q8_0 => Self::Direct(Kind::Q8_0),
             Format::Mxfp4 => Self::Direct(Kind::Mxfp4),
             Format::Q4K => Self::Direct(Kind::Q4K),
@@ -133,6 +131,11 @@ impl Way {
             Format::Q5K => Self::Panel("dequantize_q5_k"),
             _ => Self::Direct(Kind::Bf16),
         }
+    }
+
+    /// The format in which a device holds rows of a format that are multiplied in this way.
+    pub(super) fn stored(self, format: Format) -> Format {
+        if self == Self::Direct(Kind::Bf16) { Format::Bf16 } else { format }
     }
 
     /// The kind whose kernels multiply so many rows.
@@ -180,7 +183,7 @@ impl Way {
 
     /// The layout of rows of `k` values, of a format that is multiplied in this way; `None` for rows.
     pub(super) fn layout(self, format: Format, k: usize) -> Option<QuantLayout> {
-        if let Self::Panel(_) = self { None } else { QuantLayout::new(format, k) }
+        if let Self::Panel(_) | Self::Direct(Kind::Bf16) = self { None } else { QuantLayout::new(format, k) }
     }
 }
 

@@ -35,9 +35,10 @@ impl QuantLayout {
             Format::Mxfp4 => (256, 32, 0),
             Format::Q4K => (256, 32, 64),
             Format::Q6K => (384, 32, 32),
-            Format::Q4_0 | Format::Q4_1 => (256, 64, 0),
+            Format::Q4_0 | Format::Q4_1 | Format::U4 => (256, 64, 0),
             Format::Q5_0 | Format::Q5_1 => (320, 64, 0),
             Format::Q5K => (320, 32, 64),
+            Format::F8E4M3 => (512, 64, 0),
             _ => return None,
         };
         let is_divided = k > 0 && k.is_multiple_of(format.block());
@@ -96,11 +97,11 @@ impl QuantLayout {
     fn write_codes(&self, output: usize, codes: &[u8; UNIT], unit: &mut [u8]) {
         for (k, &code) in codes.iter().enumerate() {
             let at = Place::new(output, k);
-            if self.format == Format::Q8_0 {
-                unit[at.byte()] = code ^ 0x80;
-                continue;
+            match self.format {
+                Format::Q8_0 => unit[at.byte()] = code ^ 0x80,
+                Format::F8E4M3 => unit[at.byte()] = code,
+                _ => at.or_nibble(unit, code & 15),
             }
-            at.or_nibble(unit, code & 15);
             match self.format {
                 Format::Q6K => at.or_high_bits(unit, code >> 4),
                 Format::Q5_0 | Format::Q5_1 | Format::Q5K => at.or_fifth_bit(unit, code >> 4),
@@ -123,7 +124,13 @@ impl QuantLayout {
                 let scale = bf16::from_f32(half_power(block[0]).unwrap_or_default().to_f32());
                 scales[2 * second..][..2].copy_from_slice(&scale.to_le_bytes());
             }
-            Format::Q4_1 | Format::Q5_1 => scales[4 * second..][..4].copy_from_slice(&block[..4]),
+            Format::Q4_1 | Format::Q5_1 | Format::F8E4M3 => {
+                scales[4 * second..][..4].copy_from_slice(&block[..4]);
+            }
+            Format::U4 => {
+                let zero = f16::from(block[2]).to_le_bytes();
+                scales[4 * second..][..4].copy_from_slice(&[block[0], block[1], zero[0], zero[1]]);
+            }
             Format::Q4_0 | Format::Q5_0 => {
                 let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
                 let minimum = f16::from_f32(-d * self.format.offset() as f32).to_le_bytes();

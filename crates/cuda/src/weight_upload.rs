@@ -41,7 +41,7 @@ impl WeightUpload {
 
     /// True if weights are to be packed ([`super::products::Way::Packed`]).
     pub(super) fn packs(&self) -> bool {
-        self.gpu.packs
+        self.gpu.packs()
     }
 
     /// Memory for weights with undefined contents.

@@ -11,7 +11,7 @@ use super::{
     Error,
     adapter::Adapters,
     memory::{Memory, WEIGHTS},
-    products::{self, Way},
+    products::{self, Kind, Way},
     quant_layout::{QuantLayout, STRIP},
     shard::{Section, Shard},
     weight_upload::WeightUpload,
@@ -118,12 +118,12 @@ impl<'a> Found<'a> {
 
     /// Returns true if the layout for products differs from the file's: planes, or values rounded to `bf16`.
     fn is_converted(&self) -> bool {
-        self.planes().is_some() || self.format.on_gpus() != self.format
+        self.planes().is_some() || self.way.stored(self.format) != self.format
     }
 
     /// Bytes on the device.
     fn device_bytes(&self) -> usize {
-        let (n, format) = (self.rows.len(), self.format.on_gpus());
+        let (n, format) = (self.rows.len(), self.way.stored(self.format));
         self.planes().map_or(n * format.row_bytes(self.k), |planes| planes.bytes(n))
     }
 
@@ -137,7 +137,7 @@ impl<'a> Found<'a> {
             }
         };
         let n = self.rows.len();
-        if self.format.on_gpus() != self.format {
+        if self.way.stored(self.format) != self.format {
             return upload.send_to(to, n, 2 * self.k, &mut |rows, piece| {
                 round_to_bf16(self.format, &file[rows.start * row_bytes..rows.end * row_bytes], piece);
             });
@@ -265,9 +265,12 @@ impl Table {
         shard: Shard,
         upload: &mut WeightUpload,
     ) -> Result<Self> {
-        let found = Found::new(weights, name, shape, 0..shape[0], upload.packs())?;
+        let mut found = Found::new(weights, name, shape, 0..shape[0], upload.packs())?;
         let outputs = shard.outputs(shape[0], 1);
         let is_held = found.format.is_float() || found.format.on_gpus() == found.format;
+        if !is_held {
+            found.way = Way::Direct(Kind::Bf16); // no kernel reads the table's rows
+        }
         let (memory, format) = match &found.from {
             Source::File(bytes) if is_held => (upload.bytes(bytes, WEIGHTS)?, found.format),
             _ => {

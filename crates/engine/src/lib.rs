@@ -235,7 +235,7 @@ pub struct Facts {
     /// Of an encoder, which gives hidden states and answers nothing.
     pub encoder: Option<EncoderConfig>,
     pub weight_bytes: usize,
-    /// [`Weights::n_bytes_on_gpus`], whatever the device.
+    /// [`Weights::n_bytes_on_gpus`] without packed safetensors, whatever the device.
     pub weight_bytes_on_gpus: usize,
     /// Bytes of all adapters beside the weights.
     pub adapter_bytes: usize,

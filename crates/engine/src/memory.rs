@@ -135,13 +135,14 @@ impl Need {
         Self { weights, cache, states, steps, context, on_each, cache_on_each }
     }
 
-    /// The need of the model in a GGUF file or a safetensors folder.
+    /// The need of the model in a GGUF file or a safetensors folder; `packs` as in
+    /// [`Weights::n_bytes_on_gpus`].
     ///
     /// # Errors
     /// A model that is not supported.
-    pub fn of(path: &Path, options: &Options) -> Result<Self> {
+    pub fn of(path: &Path, options: &Options, packs: bool) -> Result<Self> {
         let weights = Weights::open(path)?;
-        Ok(Self::new(weights.config().into(), weights.n_bytes_on_gpus(), options))
+        Ok(Self::new(weights.config().into(), weights.n_bytes_on_gpus(packs), options))
     }
 
     pub fn total(&self) -> usize {

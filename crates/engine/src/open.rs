@@ -81,7 +81,7 @@ pub fn over(
         score_head: config.score_head,
         encoder: config.encoder,
         weight_bytes: weights.n_bytes(),
-        weight_bytes_on_gpus: weights.n_bytes_on_gpus(),
+        weight_bytes_on_gpus: weights.n_bytes_on_gpus(false),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes: models.iter().map(|ready| ready.kv_bytes).sum(),
         n_rows: models.iter().map(|ready| ready.limits.n_rows).sum(),
@@ -157,7 +157,7 @@ fn ready(
         let Room { n_blocks, n_slots } = room;
         return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
-    let loaded_bytes = weights.n_bytes_on_gpus() + adapter_bytes;
+    let loaded_bytes = weights.n_bytes_on_gpus(gpus[0].packs()) + adapter_bytes;
     let shares = Shares::new(gpus.len(), &device.share(config)?, context, options);
     if let Some(kv_bytes) = options.kv_bytes {
         room(shares, kv_bytes / shares.n_cards, options)?;

@@ -163,7 +163,7 @@ impl Weights {
     }
 
     /// A seeded checkpoint with each tensor in this checkpoint's format of it: that of the same layer, else
-    /// of the first layer with such a tensor. Formats that GPUs round when they load them become bf16.
+    /// of the first layer with such a tensor. GGUF's formats that GPUs round when they load them become bf16.
     #[must_use]
     pub fn seeded_alike(&self, config: Config, seed: u32) -> Self {
         let of_layer = |name: &str| Some(name.strip_prefix("model.layers.")?.split_once('.')?.1.to_owned());
@@ -175,8 +175,9 @@ impl Weights {
         }
         let own = |name: &str| self.index.get(name).map(|entry| entry.dtype);
         let others = |name: &str| of_layers.get(&of_layer(name)?).copied();
-        let is_held = |format: &Format| format.is_float() || format.on_gpus() == *format;
-        let format = |name: &str| own(name).or_else(|| others(name)).filter(is_held);
+        let is_drawn =
+            |format: &Format| format.is_float() || format.is_of_safetensors() || format.on_gpus() == *format;
+        let format = |name: &str| own(name).or_else(|| others(name)).filter(is_drawn);
         seeded::weights(config, seed, |name| format(name).unwrap_or(Format::Bf16))
     }
 
@@ -256,9 +257,11 @@ impl Weights {
         self.bytes_in(|format| format)
     }
 
-    /// Bytes of all tensors on a GPU, where some formats are rounded to `bf16`.
-    pub fn n_bytes_on_gpus(&self) -> usize {
-        self.bytes_in(|format| if format.is_float() { format } else { format.on_gpus() })
+    /// Bytes of all tensors on a GPU, where some formats are rounded to `bf16`; `packs`: the codes of
+    /// quantised safetensors are held.
+    pub fn n_bytes_on_gpus(&self, packs: bool) -> usize {
+        let is_kept = |format: Format| format.is_float() || packs && format.is_of_safetensors();
+        self.bytes_in(|format| if is_kept(format) { format } else { format.on_gpus() })
     }
 
     fn bytes_in(&self, format: impl Fn(Format) -> Format) -> usize {

@@ -9,7 +9,7 @@ use crate::{
     cli::score,
     engine::{Device, DeviceError, Need, Options},
     eval::{
-        DeviceRequest, ModelSpec, forecast,
+        DeviceRequest, KernelSet, ModelSpec, forecast,
         models::{
             self, adapter,
             gpu_memory::{self, GpuMemory},
@@ -66,7 +66,9 @@ pub fn needs(args: &score::Args, gpus_per_node: usize) -> Result<Needs> {
     for name in names(&models) {
         let options = Options { context: resources.context, ..Options::for_gpu() };
         let need = match located(&name) {
-            Ok(weights) if on_gpus => Some(Need::of(&weights, &options)?),
+            Ok(weights) if on_gpus => {
+                Some(Need::of(&weights, &options, resources.gpu_kernels == KernelSet::New)?)
+            }
             Ok(_) => None,
             Err(error) => {
                 let card = hub::find(&name).ok();

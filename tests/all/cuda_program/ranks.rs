@@ -132,7 +132,7 @@ fn a_model_that_does_not_fit_one_gpu_is_spread_over_the_fewest_that_hold_it() {
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("eight.gguf");
     gguf_of_heads(&model, GgmlDType::BF16, 8, 2048);
-    let need = Need::of(&model, &Options { context: Some(2048), ..Options::for_gpu() }).unwrap();
+    let need = Need::of(&model, &Options { context: Some(2048), ..Options::for_gpu() }, false).unwrap();
     let [one, two] = [0, 1].map(|i| need.on_each[i].unwrap());
     assert!(two < one, "{two} of {one} bytes");
     let judged = |name: &str, bytes: usize, variables: &[(&str, &str)], more: &[&str]| {

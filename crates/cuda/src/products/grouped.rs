@@ -4,7 +4,7 @@
 
 use super::{Kernels, Kind, TILES, Tile};
 use Kernels::{MmaSync, Reference, Tma};
-use Kind::{Bf16, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0};
+use Kind::{Bf16, F8, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0, U4};
 
 /// A tile with kernels for experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,47 +21,48 @@ pub struct Grouped {
 type Names = (Kernels, Kind, &'static str, &'static str, &'static str);
 
 macro_rules! names {
-    ($kernels:ident, $kind:ident, $name:literal) => {
-        ($kernels, $kind, $name, concat!($name, "_grouped"), concat!($name, "_gated"))
+    ($kernels:ident, $kind:ident, $name:expr, $($size:literal)?) => {
+        ($kernels, $kind, concat!($name, $($size)?), concat!($name, $($size,)? "_grouped"), concat!($name, $($size,)? "_gated"))
     };
 }
 
-/// All of these kernels, those for few tokens first.
-const NAMES: [Names; 33] = [
-    names!(Reference, Bf16, "gemm_bf16"),
-    names!(MmaSync, Bf16, "gemm_bf16_16x64"),
-    names!(MmaSync, Bf16, "gemm_bf16_64x64"),
-    names!(MmaSync, Bf16, "gemm_bf16_128x128"),
-    names!(Tma, Bf16, "gemm_bf16_tma_256x128"),
-    names!(Reference, Q8_0, "gemm_q8_0"),
-    names!(MmaSync, Q8_0, "gemm_q8_0_8x64"),
-    names!(MmaSync, Q8_0, "gemm_q8_0_32x64"),
-    names!(MmaSync, Q8_0, "gemm_q8_0_64x128"),
-    names!(Reference, Mxfp4, "gemm_mxfp4"),
-    names!(MmaSync, Mxfp4, "gemm_mxfp4_8x64"),
-    names!(MmaSync, Mxfp4, "gemm_mxfp4_32x64"),
-    names!(MmaSync, Mxfp4, "gemm_mxfp4_64x128"),
-    names!(Reference, Q4K, "gemm_q4_k"),
-    names!(MmaSync, Q4K, "gemm_q4_k_8x64"),
-    names!(MmaSync, Q4K, "gemm_q4_k_32x64"),
-    names!(MmaSync, Q4K, "gemm_q4_k_64x128"),
-    names!(Reference, Q6K, "gemm_q6_k"),
-    names!(MmaSync, Q6K, "gemm_q6_k_8x64"),
-    names!(MmaSync, Q6K, "gemm_q6_k_32x64"),
-    names!(MmaSync, Q6K, "gemm_q6_k_64x128"),
-    names!(Reference, Q4_1, "gemm_q4_1"),
-    names!(MmaSync, Q4_1, "gemm_q4_1_8x64"),
-    names!(MmaSync, Q4_1, "gemm_q4_1_32x64"),
-    names!(MmaSync, Q4_1, "gemm_q4_1_64x128"),
-    names!(Reference, Q5_1, "gemm_q5_1"),
-    names!(MmaSync, Q5_1, "gemm_q5_1_8x64"),
-    names!(MmaSync, Q5_1, "gemm_q5_1_32x64"),
-    names!(MmaSync, Q5_1, "gemm_q5_1_64x128"),
-    names!(Reference, Q5K, "gemm_q5_k"),
-    names!(MmaSync, Q5K, "gemm_q5_k_8x64"),
-    names!(MmaSync, Q5K, "gemm_q5_k_32x64"),
-    names!(MmaSync, Q5K, "gemm_q5_k_64x128"),
+/// The kernels of `bf16`, those for few tokens first.
+const OF_BF16: [Names; 5] = [
+    names!(Reference, Bf16, "gemm_bf16",),
+    names!(MmaSync, Bf16, "gemm_bf16", "_16x64"),
+    names!(MmaSync, Bf16, "gemm_bf16", "_64x64"),
+    names!(MmaSync, Bf16, "gemm_bf16", "_128x128"),
+    names!(Tma, Bf16, "gemm_bf16", "_tma_256x128"),
 ];
+
+/// The kernels of a quantised kind.
+macro_rules! quantised {
+    ($kind:ident, $name:literal) => {
+        [
+            names!(Reference, $kind, $name,),
+            names!(MmaSync, $kind, $name, "_8x64"),
+            names!(MmaSync, $kind, $name, "_32x64"),
+            names!(MmaSync, $kind, $name, "_64x128"),
+        ]
+    };
+}
+
+const OF_QUANTISED: [[Names; 4]; 9] = [
+    quantised!(Q8_0, "gemm_q8_0"),
+    quantised!(Mxfp4, "gemm_mxfp4"),
+    quantised!(Q4K, "gemm_q4_k"),
+    quantised!(Q6K, "gemm_q6_k"),
+    quantised!(Q4_1, "gemm_q4_1"),
+    quantised!(Q5_1, "gemm_q5_1"),
+    quantised!(Q5K, "gemm_q5_k"),
+    quantised!(U4, "gemm_u4"),
+    quantised!(F8, "gemm_f8"),
+];
+
+/// All of these kernels.
+fn names() -> impl Iterator<Item = &'static Names> {
+    OF_BF16.iter().chain(OF_QUANTISED.as_flattened())
+}
 
 /// The most rows of an expert for which one tile by `mma.sync` reads each weight once.
 const FEW_TOKENS: usize = 64;
@@ -89,7 +90,7 @@ impl Grouped {
 
 /// The kernels of a kind, the plain ones first, then those for few tokens.
 pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
-    NAMES.iter().filter(move |(_, of, ..)| *of == kind).filter_map(|&(.., name, sums, gated)| {
+    names().filter(move |(_, of, ..)| *of == kind).filter_map(|&(.., name, sums, gated)| {
         let tile = TILES.iter().find(|tile| tile.whole == name)?;
         Some(Grouped { tile, sums, gated })
     })
@@ -126,9 +127,9 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_plain_kernel_and_tiles() {
-        let found: usize = Kind::ALL.into_iter().map(|kind| of_kind(kind).count()).sum();
-        assert_eq!(found, NAMES.len());
-        for &(kernels, kind, name, ..) in &NAMES {
+        let plain = TILES.iter().filter(|tile| tile.kernels == Reference);
+        assert_eq!(plain.map(|tile| of_kind(tile.kind).count()).sum::<usize>(), names().count());
+        for &(kernels, kind, name, ..) in names() {
             let found = TILES.iter().find(|tile| tile.whole == name).unwrap();
             assert_eq!((found.kernels, found.kind), (kernels, kind), "{name}");
             assert!(found.tokens >= LEAST_TOKENS, "{name}");

@@ -182,6 +182,8 @@ fn formats_without_a_product_are_those_that_are_rounded() {
     for format in Format::ALL {
         let ways = [false, true].map(|packs| Way::new(format, packs));
         assert_eq!(matches!(ways[0], Way::Panel(_)), format.is_rounded_on_gpus(), "{format:?}");
-        assert_eq!(matches!(ways[1], Way::Packed(..)), format.is_rounded_on_gpus(), "{format:?}");
+        let is_packed = format.is_rounded_on_gpus() || format.is_of_safetensors();
+        assert_eq!(matches!(ways[1], Way::Packed(..)), is_packed, "{format:?}");
+        assert_eq!(ways[0] == Way::Direct(Kind::Bf16), format.on_gpus() == Format::Bf16, "{format:?}");
     }
 }

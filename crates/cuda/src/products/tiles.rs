@@ -3,7 +3,7 @@
 
 use super::{
     Kernels::{self, MmaSync, Reference, Tma, Wgmma},
-    Kind::{self, Bf16, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0},
+    Kind::{self, Bf16, F8, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0, U4},
     PERSISTENT, STRIP,
 };
 use crate::launch::Shape;
@@ -34,8 +34,8 @@ pub struct Tile {
 
 /// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the
 /// kernels' host test compares with their declarations.
-pub static TILES: [Tile; 11 + 6 * 7] = {
-    let mut all = [REFERENCE; 11 + 6 * 7];
+pub static TILES: [Tile; 11 + 6 * 9] = {
+    let mut all = [REFERENCE; 11 + 6 * 9];
     let mut i = 0;
     while i < all.len() {
         all[i] = if i < 11 { OF_BF16[i] } else { OF_QUANTISED[(i - 11) / 6][(i - 11) % 6] };
@@ -44,79 +44,46 @@ pub static TILES: [Tile; 11 + 6 * 7] = {
     all
 };
 
+/// A tile by `mma.sync`, with these bytes of shared memory.
+macro_rules! mma_sync {
+    ($kind:ident, $name:literal, $size:literal, [$tokens:literal, $outputs:literal], $threads:literal, $bytes:expr) => {
+        Tile {
+            kernels: MmaSync,
+            kind: $kind,
+            whole: concat!($name, $size),
+            split: Some(concat!($name, $size, "_split")),
+            reduced: None,
+            tokens: $tokens,
+            outputs: $outputs,
+            threads: $threads,
+            shared_bytes: $bytes,
+        }
+    };
+}
+
+/// A tile of 128 outputs by TMA: two warp groups that multiply and one that copies.
+macro_rules! tma {
+    ($name:literal, $tokens:literal, $bytes:literal) => {
+        Tile {
+            kernels: Tma,
+            reduced: Some(concat!($name, "_merged")),
+            ..mma_sync!(Bf16, $name, "", [$tokens, 128], 384, $bytes)
+        }
+    };
+}
+
 const OF_BF16: [Tile; 11] = [
-    Tile { kind: Bf16, whole: "gemm_bf16", split: Some("gemm_bf16_split"), ..REFERENCE },
-    Tile {
-        kind: Bf16,
-        whole: "gemm_bf16_16x16",
-        split: Some("gemm_bf16_16x16_split"),
-        tokens: 16,
-        outputs: 16,
-        threads: 32,
-        shared_bytes: 49_152,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Bf16,
-        whole: "gemm_bf16_16x64",
-        split: Some("gemm_bf16_16x64_split"),
-        tokens: 16,
-        outputs: 64,
-        shared_bytes: 61_440,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Bf16,
-        whole: "gemm_bf16_32x64",
-        split: Some("gemm_bf16_32x64_split"),
-        tokens: 32,
-        outputs: 64,
-        shared_bytes: 61_440,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Bf16,
-        whole: "gemm_bf16_64x64",
-        split: Some("gemm_bf16_64x64_split"),
-        tokens: 64,
-        outputs: 64,
-        shared_bytes: 65_536,
-        ..MMA_SYNC
-    },
-    Tile {
-        kind: Bf16,
-        whole: "gemm_bf16_128x128",
-        tokens: 128,
-        outputs: 128,
-        shared_bytes: 65_536,
-        ..MMA_SYNC
-    },
+    Tile { whole: "gemm_bf16", split: Some("gemm_bf16_split"), ..REFERENCE },
+    mma_sync!(Bf16, "gemm_bf16", "_16x16", [16, 16], 32, 49_152),
+    mma_sync!(Bf16, "gemm_bf16", "_16x64", [16, 64], 128, 61_440),
+    mma_sync!(Bf16, "gemm_bf16", "_32x64", [32, 64], 128, 61_440),
+    mma_sync!(Bf16, "gemm_bf16", "_64x64", [64, 64], 128, 65_536),
+    Tile { split: None, ..mma_sync!(Bf16, "gemm_bf16", "_128x128", [128, 128], 128, 65_536) },
     Tile { whole: "gemm_bf16_wgmma_128x128", tokens: 128, outputs: 128, shared_bytes: 164_864, ..WGMMA },
     Tile { whole: "gemm_bf16_wgmma_256x128", tokens: 256, outputs: 128, shared_bytes: 197_632, ..WGMMA },
-    Tile {
-        whole: "gemm_bf16_tma_64x128",
-        split: Some("gemm_bf16_tma_64x128_split"),
-        reduced: Some("gemm_bf16_tma_64x128_merged"),
-        tokens: 64,
-        shared_bytes: 197_760,
-        ..TMA
-    },
-    Tile {
-        whole: "gemm_bf16_tma_128x128",
-        split: Some("gemm_bf16_tma_128x128_split"),
-        reduced: Some("gemm_bf16_tma_128x128_merged"),
-        tokens: 128,
-        shared_bytes: 197_728,
-        ..TMA
-    },
-    Tile {
-        whole: "gemm_bf16_tma_256x128",
-        split: Some("gemm_bf16_tma_256x128_split"),
-        reduced: Some("gemm_bf16_tma_256x128_merged"),
-        tokens: 256,
-        shared_bytes: 197_696,
-        ..TMA
-    },
+    tma!("gemm_bf16_tma_64x128", 64, 197_760),
+    tma!("gemm_bf16_tma_128x128", 128, 197_728),
+    tma!("gemm_bf16_tma_256x128", 256, 197_696),
 ];
 
 /// The plain kernel of a quantised kind, and its tiles with these bytes of shared memory.
@@ -125,28 +92,16 @@ macro_rules! quantised {
         const SHARED_BYTES: [u32; 5] = $shared_bytes;
         [
             Tile { kind: $kind, whole: $name, split: Some(concat!($name, "_split")), ..REFERENCE },
-            quantised!($kind, $name, "_8x16", [8, 16], 32, SHARED_BYTES[0]),
-            quantised!($kind, $name, "_8x64", [8, 64], 128, SHARED_BYTES[1]),
-            quantised!($kind, $name, "_16x64", [16, 64], 128, SHARED_BYTES[2]),
-            quantised!($kind, $name, "_32x64", [32, 64], 128, SHARED_BYTES[3]),
-            quantised!($kind, $name, "_64x128", [64, 128], 128, SHARED_BYTES[4]),
+            mma_sync!($kind, $name, "_8x16", [8, 16], 32, SHARED_BYTES[0]),
+            mma_sync!($kind, $name, "_8x64", [8, 64], 128, SHARED_BYTES[1]),
+            mma_sync!($kind, $name, "_16x64", [16, 64], 128, SHARED_BYTES[2]),
+            mma_sync!($kind, $name, "_32x64", [32, 64], 128, SHARED_BYTES[3]),
+            mma_sync!($kind, $name, "_64x128", [64, 128], 128, SHARED_BYTES[4]),
         ]
     }};
-    ($kind:ident, $name:literal, $size:literal, [$tokens:literal, $outputs:literal], $threads:literal, $bytes:expr) => {
-        Tile {
-            kind: $kind,
-            whole: concat!($name, $size),
-            split: Some(concat!($name, $size, "_split")),
-            tokens: $tokens,
-            outputs: $outputs,
-            threads: $threads,
-            shared_bytes: $bytes,
-            ..MMA_SYNC
-        }
-    };
 }
 
-const OF_QUANTISED: [[Tile; 6]; 7] = [
+const OF_QUANTISED: [[Tile; 6]; 9] = [
     quantised!(Q8_0, "gemm_q8_0", [25_344, 53_760, 51_200, 50_688, 67_584]),
     quantised!(Mxfp4, "gemm_mxfp4", [19_200, 39_936, 52_224, 51_200, 64_000]),
     quantised!(Q4K, "gemm_q4_k", [19_584, 41_472, 53_760, 53_248, 67_584]),
@@ -154,6 +109,8 @@ const OF_QUANTISED: [[Tile; 6]; 7] = [
     quantised!(Q4_1, "gemm_q4_1", [19_968, 35_840, 46_080, 53_248, 53_248]),
     quantised!(Q5_1, "gemm_q5_1", [21_504, 40_960, 51_200, 57_344, 57_344]),
     quantised!(Q5K, "gemm_q5_k", [21_120, 39_680, 49_920, 56_320, 57_344]),
+    quantised!(U4, "gemm_u4", [19_968, 35_840, 46_080, 53_248, 53_248]),
+    quantised!(F8, "gemm_f8", [26_112, 45_056, 53_248, 52_224, 69_632]),
 ];
 
 /// A plain kernel: a warp computes a tile from global memory.
@@ -169,14 +126,8 @@ const REFERENCE: Tile = Tile {
     shared_bytes: 0,
 };
 
-/// Four warps.
-const MMA_SYNC: Tile = Tile { kernels: MmaSync, threads: 128, ..REFERENCE };
-
 /// Two warp groups; no split-K.
 const WGMMA: Tile = Tile { kernels: Wgmma, threads: 256, ..REFERENCE };
-
-/// Two warp groups that multiply and one that copies.
-const TMA: Tile = Tile { kernels: Tma, outputs: 128, threads: 384, ..REFERENCE };
 
 impl Tile {
     /// Blocks for a product of `m` tokens and `n` outputs.
@@ -196,17 +147,9 @@ impl Tile {
 
     /// The file that its kernels are in.
     pub fn module(&self) -> &'static str {
-        match (self.kernels, self.kind) {
-            (Tma, _) => "gemm_tma",
-            (_, Bf16) => "gemm_bf16",
-            (_, Q8_0) => "gemm_q8_0",
-            (_, Mxfp4) => "gemm_mxfp4",
-            (_, Q4K) => "gemm_q4_k",
-            (_, Q6K) => "gemm_q6_k",
-            (_, Q4_1) => "gemm_q4_1",
-            (_, Q5_1) => "gemm_q5_1",
-            (_, Q5K) => "gemm_q5_k",
-        }
+        // The plain kernel of a kind is named like the file.
+        let of_kind = OF_QUANTISED.iter().find(|tiles| tiles[0].kind == self.kind);
+        if self.kernels == Tma { "gemm_tma" } else { of_kind.map_or("gemm_bf16", |tiles| tiles[0].whole) }
     }
 
     /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as

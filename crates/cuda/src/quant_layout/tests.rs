@@ -10,7 +10,7 @@ use super::{QuantLayout, STRIP};
 use tribunal_cpu::Packed;
 use tribunal_model::weights::{Format, ggml::FP4};
 
-const FORMATS: [Format; 9] = [
+const FORMATS: [Format; 11] = [
     Format::Q8_0,
     Format::Mxfp4,
     Format::Q4K,
@@ -20,6 +20,8 @@ const FORMATS: [Format; 9] = [
     Format::Q5_0,
     Format::Q5_1,
     Format::Q5K,
+    Format::U4,
+    Format::F8E4M3,
 ];
 
 /// Blocks with every code and integer scale; only their `f16` scales are plausible.
@@ -36,9 +38,17 @@ fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
         _ => &[0],
     };
     for block in bytes.chunks_exact_mut(format.block_bytes()) {
-        if format == Format::Mxfp4 {
-            block[0] = 104 + block[0] % 40; // those that are supported
-            continue;
+        match format {
+            // Scales that are supported.
+            Format::Mxfp4 => {
+                block[0] = 104 + block[0] % 40;
+                continue;
+            }
+            Format::F8E4M3 => {
+                block[..4].copy_from_slice(&(0.02 * next() as f32 / (1u32 << 24) as f32).to_le_bytes());
+                continue;
+            }
+            _ => {}
         }
         for &at in places {
             let d = f16::from_f32(0.02 * (next() as f32 / (1u32 << 23) as f32 - 1.0));
@@ -68,9 +78,10 @@ fn half(bytes: &[u8], at: usize) -> f32 {
 fn values(format: Format, k: usize, strip: &[u8]) -> Vec<Vec<f32>> {
     let (codes_bytes, scales_bytes) = match format {
         Format::Q8_0 => (512, 32),
+        Format::F8E4M3 => (512, 64),
         Format::Q4K | Format::Mxfp4 => (256, 32),
         Format::Q6K => (384, 32),
-        Format::Q4_0 | Format::Q4_1 => (256, 64),
+        Format::Q4_0 | Format::Q4_1 | Format::U4 => (256, 64),
         Format::Q5_0 | Format::Q5_1 => (320, 64),
         _ => (320, 32),
     };
@@ -84,10 +95,18 @@ fn values(format: Format, k: usize, strip: &[u8]) -> Vec<Vec<f32>> {
             let nibble = || word(unit, 8 * lane + 4 * step) >> (4 * (pair + 4 * second)) & 15;
             let fifth = || u32::from(unit[256 + 2 * lane + second] >> (4 * step + pair) & 1) << 4;
             let code = || if codes_bytes == 320 { nibble() | fifth() } else { nibble() };
+            let byte = || unit[16 * lane + 4 * (2 * step + pair / 2) + pair % 2 + 2 * second];
             let value = match format {
-                Format::Q8_0 => {
-                    let byte = 16 * lane + 4 * (2 * step + pair / 2) + pair % 2 + 2 * second;
-                    half(unit, scales + 2 * (pair % 2)) * f32::from(unit[byte] as i8)
+                Format::Q8_0 => half(unit, scales + 2 * (pair % 2)) * f32::from(byte() as i8),
+                Format::F8E4M3 => {
+                    // The code as an f16 is 2^8 too small.
+                    let bits = u16::from(byte() & 0x80) << 8 | u16::from(byte() & 0x7f) << 7;
+                    let scale = f32::from_bits(word(unit, scales + 4 * (pair % 2)));
+                    scale * (256.0 * f16::from_bits(bits).to_f32())
+                }
+                Format::U4 => {
+                    let at = scales + 4 * (pair % 2);
+                    half(unit, at) * (nibble() as f32 - half(unit, at + 2))
                 }
                 Format::Mxfp4 => {
                     let bytes = &unit[scales + 2 * (pair % 2)..][..2];
@@ -178,7 +197,7 @@ fn strips_are_aligned_and_take_little_more_than_the_file() {
         let planes = QuantLayout::new(format, 3584).unwrap();
         assert_eq!(planes.strip_bytes() % 16, 0);
         let share = planes.bytes(1024) as f64 / (1024 * format.row_bytes(3584)) as f64;
-        // Q4_0 and Q5_0 get minima.
+        // Q4_0 and Q5_0 get minima, zero points two bytes.
         assert!((1.0..1.12).contains(&share), "{format:?}: {share}");
     }
 }
@@ -198,6 +217,8 @@ fn the_golden_file_of_the_kernels() {
         ("q5_0", Format::Q5_0, 18, 96),
         ("q5_1", Format::Q5_1, 18, 96),
         ("q5_k", Format::Q5K, 3, 512),
+        ("u4", Format::U4, 18, 96),
+        ("f8", Format::F8E4M3, 18, 96),
     ] {
         let rows = blocks(format, n, k);
         writeln!(lines, "{name} {n} {k} {} {}", hex(&rows), hex(&written(format, k, &rows))).unwrap();

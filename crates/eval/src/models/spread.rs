@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use tribunal_cuda::Gpu;
+
 use crate::{
     engine::{Device, Need, Options},
     error::Result,
@@ -45,7 +47,7 @@ pub fn fewest(
     if n_known < 2 {
         return Ok(None);
     }
-    let need = Need::of(weights, options)?;
+    let need = Need::of(weights, options, named[0].gpus().iter().any(Gpu::packs))?;
     Ok(if are_named { in_groups(named, &need) } else { first_with_room(&named[0], &need) })
 }
 

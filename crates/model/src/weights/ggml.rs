@@ -138,6 +138,12 @@ impl Format {
         if is_kept || self.is_rounded_on_gpus() { self } else { Self::Bf16 }
     }
 
+    /// Returns true for the formats of quantised safetensors alone. GPUs round them to `bf16` when they are
+    /// loaded, or hold their codes (`--gpu-kernels new`).
+    pub fn is_of_safetensors(self) -> bool {
+        self.kind().is_none()
+    }
+
     /// Returns true if GPUs hold its codes but have no product of its own, so that each step rounds such
     /// weights to `bf16` before their products.
     pub fn is_rounded_on_gpus(self) -> bool {

@@ -63,7 +63,7 @@ fn an_estimate_is_near_the_trainers() {
 #[test]
 fn an_encoder_takes_one_gpu() {
     for name in NAMES {
-        let need = Need::of(&tiny(name), &Options::for_gpu()).unwrap();
+        let need = Need::of(&tiny(name), &Options::for_gpu(), false).unwrap();
         let possible: Vec<bool> = need.on_each.iter().map(Option::is_some).collect();
         assert!(
             possible[0] && possible.len() > 1 && possible[1..].iter().all(|is| !is),

@@ -37,9 +37,16 @@ impl Noise {
             _ => &[0],
         };
         for block in bytes.chunks_exact_mut(format.block_bytes()) {
-            if format == Format::Mxfp4 {
-                block[0] = 115 + block[0] % 8;
-                continue;
+            match format {
+                Format::Mxfp4 => {
+                    block[0] = 115 + block[0] % 8;
+                    continue;
+                }
+                Format::F8E4M3 => {
+                    block[..4].copy_from_slice(&(0.01 * self.number()).to_le_bytes());
+                    continue;
+                }
+                _ => {}
             }
             for &at in halves {
                 block[at..at + 2].copy_from_slice(&f16::from_f32(0.01 * self.number()).to_le_bytes());
@@ -67,7 +74,7 @@ fn check(gpu: &Gpu, kind: Kind, format: Format, [m, n, k]: [usize; 3]) {
     let mut noise = Noise(7);
     let rows = noise.rows(format, n, k);
     let x: Vec<u16> = (0..m * k).map(|_| bf16::from_f32(noise.number()).to_bits()).collect();
-    let is_rounded = format.is_rounded_on_gpus();
+    let is_rounded = format.is_rounded_on_gpus() || format.is_of_safetensors();
     let round = |value: f32| if is_rounded { bf16::from_f32(value).to_f32() } else { value };
     let weights: Vec<f32> = values(format, &rows).into_iter().map(round).collect();
     let laid_out = Way::new(format, true).laid_out(format, k, &rows);
@@ -106,6 +113,8 @@ fn every_kernel_of_a_product_has_the_same_bits() {
         (Kind::Q5_1, Format::Q5_0),
         (Kind::Q5_1, Format::Q5_1),
         (Kind::Q5K, Format::Q5K),
+        (Kind::U4, Format::U4),
+        (Kind::F8, Format::F8E4M3),
     ] {
         check(&gpu, kind, format, [35, n, k]);
     }

@@ -23,10 +23,13 @@ fn checkpoints_of_quantisation_libraries_have_the_bits_of_their_numbers() {
     let Some(gpu) = gpu() else { return };
     let cases: Vec<_> = cases().into_iter().filter(|case| !case.name.ends_with("-8")).collect();
     assert!(["awq", "fp8"].iter().all(|library| cases.iter().any(|case| case.name.contains(library))));
+    let packing = gpu.clone().with_kernels(KernelSet::New);
     for case in cases {
-        let [coded, floats] = [case.folder(), case.as_floats()]
-            .map(|folder| bits(&logits_on(&gpu, folder.path(), KvType::Bf16)));
-        assert_eq!(coded, floats, "{}", case.name);
+        let expected = bits(&logits_on(&gpu, case.as_floats().path(), KvType::Bf16));
+        for device in [&gpu, &packing] {
+            let ours = bits(&logits_on(device, case.folder().path(), KvType::Bf16));
+            assert_eq!(ours, expected, "{} on {device:?}", case.name);
+        }
     }
 }
 
@@ -49,11 +52,17 @@ fn files_with_other_formats_are_near_those_of_the_cpu() {
 
 /// Prompts of more rows than are multiplied from registers, and answers; with experts, some without rows.
 #[test]
-fn packed_weights_have_the_bits_of_those_that_each_step_rounds() {
+fn packed_weights_have_the_bits_of_those_that_are_rounded_before() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
-    let [steps, packed] =
+    let [rounded, packed] =
         [KernelSet::Auto, KernelSet::New].map(|set| Device::Cuda(gpu.with_kernels(set).without_graphs()));
-    for (name, format) in [("qwen3", Format::Q4_0), ("qwen3", Format::Q5_1), ("qwen3-moe", Format::Q5_0)] {
+    for (name, format) in [
+        ("qwen3", Format::Q4_0),
+        ("qwen3", Format::Q5_1),
+        ("qwen3", Format::U4),
+        ("qwen3-moe", Format::Q5_0),
+        ("qwen3-moe", Format::F8E4M3),
+    ] {
         let mut config = config(name);
         if let Some(experts) = &mut config.experts {
             experts.width = 64; // whole blocks
@@ -69,7 +78,7 @@ fn packed_weights_have_the_bits_of_those_that_each_step_rounds() {
             }
         });
         let sequences = sequences(&[70, 9]);
-        let expected = alone(&mut *load(&steps, &weights), &sequences, KvType::Bf16);
+        let expected = alone(&mut *load(&rounded, &weights), &sequences, KvType::Bf16);
         check_bits(&mut *load(&packed, &weights), KvType::Bf16, &expected, &[(0, 70), (1, 1), (0, 9)]);
     }
 }

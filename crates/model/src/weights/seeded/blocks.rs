@@ -22,11 +22,12 @@ fn halves(format: Format) -> &'static [(usize, f32)] {
         Format::Q4K => &[(0, 1.0 / 255.0), (2, 7.5 / 255.0)],
         Format::Q5K => &[(0, 1.0 / 520.0), (2, 15.5 / 520.0)],
         Format::Q6K => &[(208, 1.0 / 1370.0)],
+        Format::U4 => &[(0, 1.0 / 4.6)],
         _ => &[],
     }
 }
 
-/// `n` blocks of a quantised format that GPUs support, whose values have about this spread.
+/// `n` blocks of a quantised format that GPUs hold, whose values have about this spread.
 pub fn blocks(format: Format, seed: u32, n: usize, spread: f32) -> Vec<u8> {
     let each = format.block_bytes();
     let mut bytes = Vec::with_capacity(n * each + size_of::<u64>());
@@ -43,9 +44,12 @@ pub fn blocks(format: Format, seed: u32, n: usize, spread: f32) -> Vec<u8> {
         for &(at, of_one) in halves(format) {
             block[at..at + 2].copy_from_slice(&f16::from_f32(scale * of_one).to_le_bytes());
         }
-        if format == Format::Mxfp4 {
+        match format {
             // Powers of two: the values of codes have a spread of 3.
-            block[0] = (127.0 + (size / 3.0).log2().round()).clamp(104.0, 143.0) as u8;
+            Format::Mxfp4 => block[0] = (127.0 + (size / 3.0).log2().round()).clamp(104.0, 143.0) as u8,
+            Format::U4 => block[2] = 7 + (draw >> 1 & 1) as u8,
+            Format::F8E4M3 => block[..4].copy_from_slice(&(size / 105.0).to_le_bytes()),
+            _ => {}
         }
     }
     while bytes.len() < n * each {
