@@ -13,8 +13,6 @@
 
 #include "common.cuh"
 
-constexpr int kFewRows = 64;
-
 __device__ __forceinline__ int tiles_of(int pairs, int tokens) { return (pairs + tokens - 1) / tokens; }
 
 struct Pairs {
@@ -50,7 +48,7 @@ __device__ __forceinline__ void sums_before(int (&own)[3], int (&all)[3]) {
   }
 }
 
-// Sorts the pairs of at most kFewRows rows. The rows of an expert are a mask of 64 bits: a pair's place is the number of
+// Sorts the pairs of at most 64 rows. The rows of an expert are a mask of 64 bits: a pair's place is the number of
 // bits before its own. `shared`: 3 n numbers.
 template <int THREADS>
 __device__ __forceinline__ void sort_few(const int* chosen, const Pairs& to, int rows, int top_k, int n, int* shared) {

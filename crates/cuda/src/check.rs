@@ -170,7 +170,7 @@ impl Gpu {
     /// # Errors
     /// The device fails or has too little memory.
     pub fn check(&self, weights: Option<&Weights>) -> Result<Option<Difference>> {
-        let formats = formats(weights, self.packs);
+        let formats = formats(weights, self.packs());
         let checks: [&dyn Fn() -> Result<Option<Difference>>; 5] = [
             &|| Ok(self.check_tensor_core()?),
             &|| Ok(self.check_products(&formats)?),
@@ -221,7 +221,7 @@ impl Gpu {
     /// Compares every kernel that computes a product of these formats with the plain one of its format.
     fn check_products(&self, formats: &[Format]) -> Result<Option<Difference>, Error> {
         for &format in formats {
-            let way = Way::new(format, self.packs);
+            let way = Way::new(format, self.packs());
             if let Way::Panel(_) = way {
                 continue;
             }

@@ -65,8 +65,6 @@ pub struct Gpu {
     plain_attention: bool,
     /// True if kernels that no card has run may be taken.
     pub(super) new_kernels: bool,
-    /// True if formats without kernels that a card has run are packed ([`products::Way::Packed`]).
-    pub(super) packs: bool,
 }
 
 struct Inner {
@@ -135,7 +133,6 @@ impl Gpu {
             products_by,
             plain_attention: false,
             new_kernels: false,
-            packs: false,
         })
     }
 
@@ -231,14 +228,11 @@ impl Gpu {
     #[must_use]
     pub fn with_kernels(&self, set: KernelSet) -> Self {
         match set {
-            KernelSet::Auto | KernelSet::New => {
-                let packs = set == KernelSet::New;
-                Self { new_kernels: packs && self.has_tma(), packs, ..self.clone() }
-            }
-            KernelSet::Proven => Self { new_kernels: false, packs: false, ..self.clone() }
+            KernelSet::Auto | KernelSet::New => Self { new_kernels: set == KernelSet::New, ..self.clone() },
+            KernelSet::Proven => Self { new_kernels: false, ..self.clone() }
                 .with_products_by(products::Kernels::MmaSync)
                 .without_dependent_launch(),
-            KernelSet::Plain => Self { packs: false, ..self.clone() }
+            KernelSet::Plain => Self { new_kernels: false, ..self.clone() }
                 .with_products_by(products::Kernels::Reference)
                 .with_plain_attention()
                 .without_dependent_launch()
@@ -255,9 +249,14 @@ impl Gpu {
         if recheck == Recheck::PlainAttention { gpu.with_plain_attention() } else { gpu }
     }
 
-    /// Returns true if it holds the codes of quantised safetensors.
+    /// Returns true if formats without kernels that a card has run are packed ([`products::Way::Packed`]).
     pub fn packs(&self) -> bool {
-        self.packs
+        self.new_kernels
+    }
+
+    /// Returns true if kernels by TMA that no card has run may be taken.
+    pub(super) fn takes_new_tma(&self) -> bool {
+        self.new_kernels && self.has_tma()
     }
 
     /// Returns true if it has TMA.

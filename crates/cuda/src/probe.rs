@@ -159,7 +159,7 @@ impl Gpu {
     /// Bytes of a weight `[n, k]` in this GPU's memory; `None` where rows of `k` values are not whole blocks
     /// of the format.
     pub fn weight_bytes(&self, format: Format, [n, k]: [usize; 2]) -> Option<usize> {
-        let way = Way::new(format, self.packs);
+        let way = Way::new(format, self.packs());
         let (layout, of_rows) = (way.layout(format, k), || n * way.stored(format).row_bytes(k));
         k.is_multiple_of(format.block()).then(|| layout.map_or_else(of_rows, |layout| layout.bytes(n)))
     }
@@ -217,7 +217,7 @@ impl<'a> Products<'a> {
         let Some(bytes) = gpu.weight_bytes(format, [n, k]) else {
             panic!("no product of [{n}, {k}] in {format:?}");
         };
-        let way = Way::new(format, gpu.packs);
+        let way = Way::new(format, gpu.packs());
         products::check(n, k)?;
         let mut cuda = Cuda::new(gpu, config)?;
         let repeats = repeats.max(1);

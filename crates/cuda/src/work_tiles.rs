@@ -49,8 +49,10 @@ pub struct Limits {
     pub splits: usize,
     /// True if rows of different sequences read the keys of a shared prefix together. False for measurements.
     pub cascade: bool,
-    /// True if tiles by TMA may be chosen, and rows of one split go with others' splits, to save a launch.
-    pub new_kernels: bool,
+    /// True if tiles by TMA may be chosen.
+    pub new_tma: bool,
+    /// True if rows of one split go with others' splits, to save a launch.
+    pub joins: bool,
 }
 
 /// Bytes of one row's KV split: its sums, its peaks and its totals.
@@ -83,7 +85,7 @@ pub struct WorkTiles {
 /// Divides the attention of `queries` into work tiles; each row sees `window` keys, its own included, or all.
 pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> WorkTiles {
     let group = heads.n_heads / heads.n_kv_heads;
-    let tiles = tiles(heads.head_dim, group, limits.shared_bytes, limits.new_kernels);
+    let tiles = tiles(heads.head_dim, group, limits.shared_bytes, limits.new_tma);
     let planner = Planner { queries, group, n_kv_heads: heads.n_kv_heads, window, tiles, limits };
     planner.plan()
 }
@@ -165,7 +167,7 @@ impl Planner<'_> {
                 by_splits.fill(false);
             }
         }
-        if self.limits.new_kernels && by_splits.contains(&true) {
+        if self.limits.joins && by_splits.contains(&true) {
             for run in runs.iter().filter(|run| !is_chunk(run)) {
                 let places = run.first..run.first + run.n;
                 if places.clone().all(|place| self.n_splits(place) == 1) && run.n <= left {

@@ -13,7 +13,7 @@ use super::{CRATES, expect_none, folder, sources_of};
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_953),
     ("crates/cpu", "", 7_221),
-    ("crates/cuda", "", 7_605),
+    ("crates/cuda", "", 7_590),
     ("crates/engine", "", 6_931),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_018;
+const LINES: usize = 94_003;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];

@@ -28,7 +28,7 @@ impl Gpu {
         blocks: &[u8],
         [n, k]: [usize; 2],
     ) -> Result<Option<(&'static str, Vec<u16>)>, Error> {
-        let way = Way::new(format, self.packs);
+        let way = Way::new(format, self.packs());
         let Some(kernel) = way.panel(usize::MAX) else { return Ok(None) };
         assert_eq!(blocks.len(), n * format.row_bytes(k), "blocks of [{n}, {k}]");
         let blocks = &way.laid_out(format, k, blocks);

@@ -68,7 +68,8 @@ impl Gpu {
         };
         let [mut sums, mut gated] = [Vec::new(), Vec::new()];
         let silu = [Argument::Int(0), Argument::Float(0.0), Argument::Float(0.0)];
-        let runs = |by: &Grouped| by.tile.kernels <= self.products_by && (self.new_kernels || !by.by_tma());
+        let runs =
+            |by: &Grouped| by.tile.kernels <= self.products_by && (self.takes_new_tma() || !by.by_tma());
         for by in of_kind(kind).filter(runs) {
             let tiles = self.sent(&numbers(&tiles(of_experts, by.tile.tokens)))?;
             let n_tiles = of_experts.iter().map(|rows| rows.len().div_ceil(by.tile.tokens)).sum();

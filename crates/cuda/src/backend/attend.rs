@@ -168,7 +168,8 @@ impl Cuda {
             shared_bytes: self.gpu.attention_bytes(),
             splits: self.most_splits(),
             cascade: self.gpu.cascade,
-            new_kernels: self.gpu.new_kernels,
+            new_tma: self.gpu.takes_new_tma(),
+            joins: self.gpu.new_kernels,
         }
     }
 }

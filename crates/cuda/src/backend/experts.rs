@@ -199,7 +199,7 @@ impl Cuda {
 
     fn tile_of(&self, stack: &Stack, pairs: usize, n_experts: usize) -> Grouped {
         let kind = stack.way.kind(pairs.div_ceil(n_experts.max(1)));
-        grouped::choose(self.gpu.products_by, kind, (pairs, n_experts), self.gpu.new_kernels)
+        grouped::choose(self.gpu.products_by, kind, (pairs, n_experts), self.gpu.takes_new_tma())
     }
 
     /// The gated values of each pair of row and expert, of the columns that this card computes.

@@ -9,7 +9,8 @@ const LIMITS: Limits = Limits {
     shared_bytes: 227 << 10,
     splits: 10_000,
     cascade: true,
-    new_kernels: false,
+    new_tma: false,
+    joins: false,
 };
 
 fn config() -> Config {

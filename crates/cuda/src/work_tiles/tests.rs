@@ -13,7 +13,8 @@ const LIMITS: Limits = Limits {
     shared_bytes: 227 << 10,
     splits: 100_000,
     cascade: true,
-    new_kernels: false,
+    new_tma: false,
+    joins: false,
 };
 
 /// A sequence of a family: the first `shared` blocks are the family's, the others its own.
@@ -144,10 +145,10 @@ proptest! {
         window in prop_oneof![Just(None), (1_usize..600).prop_map(Some)],
         multiprocessors in 1_usize..140,
         splits in prop_oneof![Just(0_usize), 0_usize..200, Just(100_000)],
-        new_kernels in any::<bool>(),
+        [new_tma, joins] in any::<[bool; 2]>(),
     ) {
         let heads = Heads { n_heads: group * n_kv_heads, n_kv_heads, head_dim };
-        check(&step(&sequences), heads, window, Limits { multiprocessors, splits, new_kernels, ..LIMITS });
+        check(&step(&sequences), heads, window, Limits { multiprocessors, splits, new_tma, joins, ..LIMITS });
     }
 }
 
@@ -197,7 +198,7 @@ fn one_split_goes_with_those_of_others_to_save_a_launch() {
     let apart = check(&step(&rows(2)), HEADS, None, LIMITS);
     assert_eq!(words(&apart), ["attend_rows_d64_t16: 2", "attend_split_kv_d64_t16: 3"]);
     let together = |splits| {
-        let limits = Limits { new_kernels: true, splits, ..LIMITS };
+        let limits = Limits { new_tma: true, joins: true, splits, ..LIMITS };
         words(&check(&step(&rows(2)), HEADS, None, limits))
     };
     assert_eq!(together(100), ["attend_split_kv_d64_t16: 5"]);

@@ -1,6 +1,7 @@
 //! Drivers of several versions, which the emulated one stands for: those from CUDA 12.2 on run a model, older
-//! ones are refused in a sentence.
+//! ones are refused in a sentence. Cards without TMA.
 
+use tribunal_cuda::KernelSet;
 use tribunal_engine::Device;
 use tribunal_model::KvType;
 
@@ -8,10 +9,15 @@ use super::{again, gpu, is_emulated, part};
 use crate::model::{Desk, bits, load_on, sequences};
 
 const TEST: &str = "drivers::drivers_from_12_2_on_run_a_model";
+const WITHOUT_TMA: &str = "drivers::new_kernels_without_tma_have_the_same_bits";
 
 /// The result of a process with these variables, by its marked line.
 fn line(part: &str, variables: &[(&str, &str)]) -> String {
-    let (said, passed) = again(TEST, part, variables);
+    line_of(TEST, part, variables)
+}
+
+fn line_of(test: &str, part: &str, variables: &[(&str, &str)]) -> String {
+    let (said, passed) = again(test, part, variables);
     let line = said.lines().find_map(|line| line.strip_prefix("RESULT ").map(str::to_owned));
     line.unwrap_or_else(|| panic!("{variables:?} ({passed}): {said}"))
 }
@@ -60,4 +66,25 @@ fn drivers_from_12_2_on_run_a_model() {
             assert!(line("run", &[("TRIBUNAL_EMULATED_SM", "100")]) == expected, "capability 10.0");
         }
     }
+}
+
+/// Fewer launches for KV splits and experts, on a card of capability 10.0.
+#[test]
+fn new_kernels_without_tma_have_the_same_bits() {
+    if part().is_none() {
+        if gpu().is_some() && is_emulated() {
+            assert_eq!(line_of(WITHOUT_TMA, "run", &[("TRIBUNAL_EMULATED_SM", "100")]), "alike");
+        }
+        return;
+    }
+    let Some(Device::Cuda(card)) = gpu() else { panic!("an emulated card") };
+    assert!(!card.has_tma());
+    let [auto, new] = [KernelSet::Auto, KernelSet::New].map(|set| {
+        let mut model = load_on(&Device::Cuda(card.with_kernels(set).without_graphs()), "qwen3-moe");
+        let mut desk = Desk::new(&mut *model, &sequences(&[300, 9]), KvType::Bf16);
+        let steps: [&[(usize, usize)]; 3] = [&[(0, 298), (1, 7)], &[(0, 1), (1, 1)], &[(0, 1), (1, 1)]];
+        steps.into_iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect::<Vec<_>>()
+    });
+    assert!(auto == new);
+    println!("\nRESULT alike");
 }
