@@ -11,7 +11,7 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 9_953),
+    ("crates/model", "", 9_952),
     ("crates/cpu", "", 7_221),
     ("crates/cuda", "", 7_590),
     ("crates/engine", "", 6_931),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_003;
+const LINES: usize = 94_002;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];
