@@ -67,7 +67,7 @@ impl Vocabulary {
             texts: texts.into(),
             environment: Arc::clone(&self.environment),
             tokenizer: Arc::clone(&self.tokenizer),
-            mask: vec![0; self.n_logits.max(self.tokenizer.vocab_size()).div_ceil(32)],
+            n_words: self.n_logits.max(self.tokenizer.vocab_size()).div_ceil(32),
             answer: Vec::new(),
             starts: Vec::new(),
         }))
@@ -161,7 +161,8 @@ pub struct Grammar {
     texts: Arc<[Arc<SpanText>]>,
     environment: TokEnv,
     tokenizer: Arc<Tokenizer>,
-    mask: Vec<u32>,
+    /// Words of a mask.
+    n_words: usize,
     /// The answer so far, and where each of its tokens begins.
     answer: Vec<u8>,
     starts: Vec<usize>,
@@ -173,12 +174,10 @@ impl Grammar {
     ///
     /// # Errors
     /// [`Error::Engine`] when llguidance exceeds its limits on work for one token.
-    pub fn mask(&mut self) -> Result<&[u32]> {
-        let allowed = self.matcher.compute_mask_or_eos().map_err(|e| failed(&e))?;
-        let words = allowed.as_slice();
-        let n = words.len().min(self.mask.len());
-        self.mask[..n].copy_from_slice(&words[..n]);
-        Ok(&self.mask)
+    pub fn mask(&mut self) -> Result<Vec<u32>> {
+        let mut mask = self.matcher.compute_mask_or_eos().map_err(|e| failed(&e))?.as_slice().to_vec();
+        mask.resize(self.n_words, 0);
+        Ok(mask)
     }
 
     /// Takes the next token of the answer.

@@ -44,7 +44,7 @@ pub(super) fn requests(
     let start = grammar.n_tokens();
     let mut guesses = guessed.iter();
     while requests.len() < n_rows {
-        let mask = grammar.mask()?.to_vec();
+        let mask = grammar.mask()?;
         let next = guesses.next().copied().filter(|&id| allows(&mask, id));
         requests.push(sample(Some(mask), place.n_settled + requests.len()));
         // Rows after a stop token, or after a token that the form does not allow, are of no use.

@@ -82,8 +82,9 @@ pub struct Worker {
 struct Scheduled {
     id: SeqId,
     answer: Box<Answer>,
-    /// The first of its rows among those whose logits are computed.
-    first: usize,
+    /// Its rows among those whose logits are computed.
+    rows: Range<usize>,
+    /// One for each of these rows, until the step takes them.
     requests: Vec<SampleRequest>,
     /// The rows after which several tokens are scored, with these tokens.
     several: Vec<(usize, Vec<u32>)>,
@@ -165,7 +166,7 @@ impl Worker {
         let mut scheduled = self.scheduled(batch);
         self.append_states(&mut scheduled, &depths);
         let requests: Vec<SampleRequest> =
-            scheduled.iter().flat_map(|scheduled| scheduled.requests.iter().cloned()).collect();
+            scheduled.iter_mut().flat_map(|one| std::mem::take(&mut one.requests)).collect();
         match self.model.runtime().take(&requests) {
             Ok(sampled) => {
                 self.scheduler.computed(batch);
@@ -307,25 +308,24 @@ impl Worker {
 
     /// The answers that have rows in the step, in its order, with their sampling requests.
     fn scheduled(&mut self, batch: &Batch) -> Vec<Scheduled> {
-        let (mut first, mut first_state) = (0, 0);
+        let (mut rows, mut states) = (0..0, 0..0);
         let mut waiting = Vec::new();
         for chunk in &batch.chunks {
-            let (n_logits, n_states) = (chunk.n_logits(), chunk.n_states());
-            let states = first_state..first_state + n_states;
-            if n_logits + n_states > 0 {
+            rows = rows.end..rows.end + chunk.n_logits();
+            states = states.end..states.end + chunk.n_states();
+            if rows.len() + states.len() > 0 {
                 let answer = self.answers.remove(&chunk.id).expect("a running row has an answer");
-                waiting.push((chunk.id, answer, first, n_logits, states));
+                let (rows, states, requests, several) = (rows.clone(), states.clone(), vec![], vec![]);
+                waiting.push(Scheduled { id: chunk.id, answer, rows, requests, several, states });
             }
-            first += n_logits;
-            first_state += n_states;
         }
-        let scheduled =
-            |(id, mut answer, first, n_logits, states): (SeqId, Box<Answer>, usize, usize, Range<usize>)| {
-                let several = answer.rows_of_several(n_logits);
-                let requests = answer.requests(n_logits);
-                Scheduled { id, answer, first, requests, several, states }
-            };
-        if is_light(waiting.iter().map(|(_, answer, ..)| &**answer), first) {
+        let scheduled = |one: Scheduled| {
+            let mut answer = one.answer;
+            let several = answer.rows_of_several(one.rows.len());
+            let requests = answer.requests(one.rows.len());
+            Scheduled { answer, requests, several, ..one }
+        };
+        if is_light(waiting.iter().map(|one| &*one.answer), rows.end) {
             waiting.into_iter().map(scheduled).collect()
         } else {
             waiting.into_par_iter().map(scheduled).collect()
@@ -361,13 +361,13 @@ impl Worker {
         let n_drafts = if self.drafts { draft::share(n_rows, self.model.runtime().cheap_rows()) } else { 0 };
         let model = &*self.model;
         let of_several = score_rows(model, &scheduled);
-        let take = |Scheduled { id, mut answer, first, requests, .. }: Scheduled| {
+        let take = |Scheduled { id, mut answer, rows, .. }: Scheduled| {
             // A single token is the one that a generated answer's budget requires instead of the sampled one.
-            let logprobs = |row: usize, ids: &[u32]| match of_several.get(&(first + row)) {
+            let logprobs = |row: usize, ids: &[u32]| match of_several.get(&(rows.start + row)) {
                 Some(logprobs) if ids.len() > 1 => logprobs.clone(),
-                _ => logprobs_of(model, &[(first + row, ids)]).remove(0),
+                _ => logprobs_of(model, &[(rows.start + row, ids)]).remove(0),
             };
-            answer.take(&sampled[first..first + requests.len()], n_drafts, logprobs);
+            answer.take(&sampled[rows.clone()], n_drafts, logprobs);
             (id, answer)
         };
         let light = n_drafts == 0 && is_light(scheduled.iter().map(|one| &*one.answer), sampled.len());
@@ -414,7 +414,7 @@ fn is_light<'a>(mut answers: impl ExactSizeIterator<Item = &'a Answer>, n_rows: 
 
 /// Scores the rows with several tokens, all at once; by row.
 fn score_rows(model: &dyn Model, scheduled: &[Scheduled]) -> HashMap<usize, Logprobs> {
-    let rows = scheduled.iter().flat_map(|one| one.several.iter().map(move |row| (one.first, row)));
+    let rows = scheduled.iter().flat_map(|one| one.several.iter().map(move |row| (one.rows.start, row)));
     let rows: Vec<(usize, &[u32])> = rows.map(|(first, (row, ids))| (first + row, &ids[..])).collect();
     if rows.is_empty() {
         return HashMap::new();

@@ -264,7 +264,7 @@ fn regular_expressions_and_choices_hold_for_the_whole_answer() {
     }
     assert!(grammar.may_stop() && !grammar.must_stop(), "`majority` is still possible");
     let stop = tiny_vocabulary().tokenizer.stops()[0];
-    assert!(allowed(grammar.mask().unwrap()).contains(&stop));
+    assert!(allowed(&grammar.mask().unwrap()).contains(&stop));
     grammar.advance(stop).unwrap();
     assert!(grammar.must_stop());
 }
@@ -277,10 +277,10 @@ fn stop_tokens_wait_for_the_end_and_control_tokens_never_come() {
     );
     let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
     for id in tokenizer.encode_data("{\"x\": \"<|im_").unwrap() {
-        assert!(!allowed(grammar.mask().unwrap()).iter().any(|&id| tokenizer.is_control(id)));
+        assert!(!allowed(&grammar.mask().unwrap()).iter().any(|&id| tokenizer.is_control(id)));
         grammar.advance(id).unwrap();
     }
-    assert!(!allowed(grammar.mask().unwrap()).iter().any(|&id| tokenizer.is_control(id)));
+    assert!(!allowed(&grammar.mask().unwrap()).iter().any(|&id| tokenizer.is_control(id)));
     assert!(grammar.advance(tokenizer.stops()[0]).is_err());
 }
 
@@ -289,12 +289,12 @@ fn forced_tokens_and_rollback() {
     let tokenizer = &tiny_vocabulary().tokenizer;
     let form = ResponseFormat::Json { schema: schemas()[0].clone(), texts: texts() };
     let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
-    let before = grammar.mask().unwrap().to_vec();
+    let before = grammar.mask().unwrap();
     assert!(grammar.fast_forward(3).unwrap().is_empty(), "they are more than three");
     assert_eq!(grammar.mask().unwrap(), before);
     let forced = grammar.fast_forward(99).unwrap();
     assert_eq!(tokenizer.decode(&forced), "{\"errors\": [", "up to the first choice");
-    let after = grammar.mask().unwrap().to_vec();
+    let after = grammar.mask().unwrap();
     grammar.rollback(forced.len()).unwrap();
     assert_eq!(grammar.mask().unwrap(), before);
     for &id in &forced {
