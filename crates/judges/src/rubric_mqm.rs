@@ -26,8 +26,8 @@
 //! - Reference (`reference=on`). The paper's prompts have none; the code has `--with-ref`, off by default,
 //!   which the scenarios with a scale drop, but for `deeprubric-100`. `strict` has the code's words for it in
 //!   all.
-//! - Answer. Shown: lines `"span" - category - 73`, or blocks of severity. `code` reads them as the code does
-//!   ([`code`]): what it cannot read is perfect. `paper` reads with [`lines`], or as [`super::gemba_mqm`]
+//! - Answer. Shown: lines `"span" - category - 73`, or blocks of severity. `code` reads them as the code
+//!   does: what it cannot read is perfect. `paper` reads with [`lines`], or as [`super::gemba_mqm`]
 //!   does; an answer without entries is missing. `strict` is JSON with the categories of the prompt,
 //!   omissions and source issues as spans of the source and others of the translation, at most 10 errors.
 //! - Segment score. Paper: sum or mean of the points, unsettled (Section 7). Ours: `score=sum|mean`, negated;

@@ -1,5 +1,5 @@
 //! Ratings as answers: what `strict` allows, and the reader of an answer that is the rating and nothing else.
-//! [`number`] is GEMBA's reader of a number anywhere in an answer.
+//! (GEMBA's reader of a number anywhere in an answer is `number` of `gemba_ratings` in crates/replication.)
 
 use serde::Deserialize;
 

@@ -99,7 +99,7 @@ pub struct BesideNorms<V> {
     pub experts: V,
 }
 
-/// The weights of a [`super::config::DeltaNet`] beside its projections, f32.
+/// The weights of a [`crate::config::DeltaNet`] beside its projections, f32.
 #[derive(Clone, Debug)]
 pub struct DeltaNetWeights {
     /// Shape: `[channels, conv]`, the last tap that of the token itself.
