@@ -40,7 +40,7 @@ class JudgingOptions(TypedDict, total=False):
     # What changes speed or bits for tests alone; `--help` does not list these.
     activations: Literal["q8", "float"] | None
     cpu_tier: str | None
-    gpu_kernels: Literal["auto", "proven", "plain"] | None
+    gpu_kernels: Literal["auto", "new", "proven", "plain"] | None
     kv_dtype: Literal["bf16", "f16", "f32"] | None
     no_drafts: bool
     no_graphs: bool

@@ -10,8 +10,9 @@
 #   scripts/cuda/device.sh 3 [--tiny]   joins and checks it; FSP on the GPU beside the CPU, and under every setting
 #                                       (tribunal.gz tribunal-bench.gz smollm2.gguf.2 smollm2.sha256)
 #   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: launches by kernel, prompts and documents also by
-#                                       kernels that no card has run, products, answers, chats, and other programs
-#                                       beside them where torch is there   (tribunal-bench.gz)
+#                                       kernels that no card has run, products, answers, chats, the fastest kernels of
+#                                       products (lines of crates/cuda/src/products/h100.txt), and other programs beside
+#                                       them where torch is there   (tribunal-bench.gz)
 #
 # Finished steps are kept in target/device/ and not done again: a stage that was cut off goes on where it was. Results
 # are printed and written to OUT (default: target/device/results): stageN.json, stageN.txt and stageN.md, the tables for
@@ -242,10 +243,14 @@ stage4() {
     bench "$shape" kernels
     bench "$shape" kernels,prefill,documents new # also by those that no card has run
     bench "$shape" products,prefill,decode,documents,chats
+    step "$shape-tune" "$tribunal-bench" gpu --device cuda --shape "$shape" --parts tune
   done
-  local quantised=qwen2.5-72b:q4_k # what most labs can run on one card
+  local quantised='qwen2.5-72b:q4_k qwen2.5-7b:q8_0 qwen2.5-7b:q6_k' # the first: what most labs can run on one card
   if [ -n "$tiny" ]; then quantised=tiny:q8_0; fi
-  bench $quantised products
+  for shape in $quantised; do
+    bench "$shape" products
+    bench "$shape" products new # rounded to bf16
+  done
   if [ -z "$tiny" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     step torch-gemm python3 scripts/peers/torch_gemm.py --shapes crates/bench/src/shapes.json --names $shapes
     step continuous-batching python3 scripts/peers/continuous_batching.py --shapes crates/bench/src/shapes.json \

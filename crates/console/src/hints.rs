@@ -92,7 +92,7 @@ fn of_evaluation(error: &eval::Error) -> Option<String> {
 fn of_run(error: &run::Error) -> Option<String> {
     use run::Error as E;
     let hint = match error {
-        E::Differs { .. } => "the next run takes `--gpu-kernels proven`",
+        E::Differs { .. } => "the next run takes slower kernels",
         E::Incomplete { .. } => "or add `--partial`",
         E::CallsMissing { .. } => "with `--partial` what is there is joined",
         E::Unrecorded(_) => "its run had `--calls off`; leave `--without-model` out",
