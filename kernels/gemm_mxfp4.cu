@@ -11,6 +11,9 @@ using Mxfp4_8x64 = gemm::TileQuantised<Mxfp4, 8, 64, 4, 4, 6>;
 using Mxfp4_16x64 = gemm::TileQuantised<Mxfp4, 16, 64, 4, 4, 6>;
 using Mxfp4_32x64 = gemm::TileQuantised<Mxfp4, 32, 64, 4, 4, 4>;
 using Mxfp4_64x128 = gemm::TileQuantised<Mxfp4, 64, 128, 2, 4, 5>;
+using RoundedMxfp4 = planes::RoundedMxfp4;
+ROUNDED_TILES(RoundedMxfp4)
 }  // namespace
 
 QUANTISED_PRODUCTS(gemm_mxfp4, Mxfp4)
+QUANTISED_PRODUCTS(gemm_mxfp4_rounded, RoundedMxfp4)

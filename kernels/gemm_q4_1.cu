@@ -6,11 +6,7 @@
 
 namespace {
 using Q4_1 = planes::Q4_1;
-using Q4_1_8x16 = gemm::TileQuantised<Q4_1, 8, 16, 4, 1, 6>;
-using Q4_1_8x64 = gemm::TileQuantised<Q4_1, 8, 64, 4, 4, 5>;
-using Q4_1_16x64 = gemm::TileQuantised<Q4_1, 16, 64, 4, 4, 5>;
-using Q4_1_32x64 = gemm::TileQuantised<Q4_1, 32, 64, 4, 4, 4>;
-using Q4_1_64x128 = gemm::TileQuantised<Q4_1, 64, 128, 2, 4, 4>;
+ROUNDED_TILES(Q4_1)
 }  // namespace
 
 QUANTISED_PRODUCTS(gemm_q4_1, Q4_1)

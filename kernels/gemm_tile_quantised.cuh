@@ -137,7 +137,7 @@ struct TileQuantised {
       for (int s = 0; s < kGroups; s++) scales[i].at(s, scale[i][s][0], scale[i][s][1]);
       if constexpr (F::rounded) {
 #pragma unroll
-        for (int p = 0; p < 8; p++) a[i][p / 4][p % 4] = planes::rounded(a[i][p / 4][p % 4], scale[i][0][p % 2]);
+        for (int p = 0; p < 8; p++) a[i][p / 4][p % 4] = planes::rounded(a[i][p / 4][p % 4], scale[i][p / 4 * (kGroups - 1)][p % 2]);
       }
     }
 #pragma unroll

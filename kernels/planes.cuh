@@ -47,9 +47,10 @@
 //   q8_0, mxfp4  for each 32 values: fma(d, sum of x code, total)
 //   q4_k  for each 32 values: fma(d scale, sum of x code, total), then fma(-(dmin minimum), sum of x, total)
 //   q6_k  for each 16 values: fma(d scale, sum of x code, total)
-//   the others    nothing: each weight is rounded to bf16, and the product is that of bf16 weights. In f32 it is
-//                 fma(d, code, m), of q5_k fma(d scale, code, -(dmin minimum)), of u4 fma(d, code, -(d zero)), where
-//                 only the sum rounds, which is exact for u4; of f8 d code, rounded
+//   the others, and Rounded<any>    nothing: each weight is rounded to bf16, and the product is that of bf16 weights. In
+//                 f32 it is fma(d, code, m), of q4_k and q5_k fma(d scale, code, -(dmin minimum)), of u4
+//                 fma(d, code, -(d zero)), where only the sum rounds, which is exact for u4; of q8_0, q6_k and mxfp4 the
+//                 exact product of scale and code; of f8 d code, rounded
 //
 // Codes are exact in bf16, and so are d scale and dmin minimum in f32; the sum of x is the tensor core's, with ones
 // for the weights.
@@ -80,6 +81,16 @@ struct Q5_1 : Layout<320, 64, 0, 32, false, true> {};
 struct Q5_K : Layout<320, 32, 64, 32, false, true> {};
 struct U4 : Layout<256, 64, 0, 32, false, true> {};
 struct F8 : Layout<512, 64, 0, 32, false, true> {};
+
+// The same bytes, with each weight rounded to bf16 instead of scaled sums.
+template <class F>
+struct Rounded : F {
+  static constexpr bool minima = false, rounded = true;
+};
+using RoundedQ8_0 = Rounded<Q8_0>;
+using RoundedQ4_K = Rounded<Q4_K>;
+using RoundedQ6_K = Rounded<Q6_K>;
+using RoundedMxfp4 = Rounded<Mxfp4>;
 
 template <class F>
 constexpr int unit_bytes = F::codes_bytes + F::scales_bytes;

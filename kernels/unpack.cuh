@@ -183,6 +183,9 @@ struct Codes<Mxfp4> {
   }
 };
 
+template <class F>
+struct Codes<Rounded<F>> : Codes<F> {};
+
 __device__ __forceinline__ float low_half(uint32_t word) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(word)));
 }
@@ -204,6 +207,9 @@ __device__ __forceinline__ float times_byte(float d, uint32_t word, int i) {
 // `step` of the unit, `first` output g's and `second` output g + 8's.
 template <class F>
 struct UnitScales;
+
+template <class F>
+struct UnitScales<Rounded<F>> : UnitScales<F> {};
 
 template <>
 struct UnitScales<Q8_0> {

@@ -78,5 +78,9 @@ int main() {
   planes_of<planes::Q5_K>(tally, "planes of q5_k", dequantize_planes_q5_k);
   planes_of<planes::U4>(tally, "planes of u4", dequantize_planes_u4);
   planes_of<planes::F8>(tally, "planes of f8", dequantize_planes_f8);
+  planes_of<planes::RoundedQ8_0>(tally, "planes of q8_0", dequantize_planes_q8_0);
+  planes_of<planes::RoundedQ4_K>(tally, "planes of q4_k", dequantize_planes_q4_k);
+  planes_of<planes::RoundedQ6_K>(tally, "planes of q6_k", dequantize_planes_q6_k);
+  planes_of<planes::RoundedMxfp4>(tally, "planes of mxfp4", dequantize_planes_mxfp4);
   return tally.end();
 }

@@ -279,6 +279,14 @@ const std::vector<Kernel> kernels = {
     PLAIN(q5_k), TILE(q5_k, Q5_K_8x64, 8x64), TILE(q5_k, Q5_K_32x64, 32x64), TILE(q5_k, Q5_K_64x128, 64x128),
     PLAIN(u4), TILE(u4, U4_8x64, 8x64), TILE(u4, U4_32x64, 32x64), TILE(u4, U4_64x128, 64x128),
     PLAIN(f8), TILE(f8, F8_8x64, 8x64), TILE(f8, F8_32x64, 32x64), TILE(f8, F8_64x128, 64x128),
+    PLAIN(q8_0_rounded), TILE(q8_0_rounded, RoundedQ8_0_8x64, 8x64), TILE(q8_0_rounded, RoundedQ8_0_32x64, 32x64),
+    TILE(q8_0_rounded, RoundedQ8_0_64x128, 64x128),
+    PLAIN(q4_k_rounded), TILE(q4_k_rounded, RoundedQ4_K_8x64, 8x64), TILE(q4_k_rounded, RoundedQ4_K_32x64, 32x64),
+    TILE(q4_k_rounded, RoundedQ4_K_64x128, 64x128),
+    PLAIN(mxfp4_rounded), TILE(mxfp4_rounded, RoundedMxfp4_8x64, 8x64), TILE(mxfp4_rounded, RoundedMxfp4_32x64, 32x64),
+    TILE(mxfp4_rounded, RoundedMxfp4_64x128, 64x128),
+    PLAIN(q6_k_rounded), TILE(q6_k_rounded, RoundedQ6_K_8x64, 8x64), TILE(q6_k_rounded, RoundedQ6_K_32x64, 32x64),
+    TILE(q6_k_rounded, RoundedQ6_K_64x128, 64x128),
 };
 
 // The weights of all experts, one after another.

@@ -63,6 +63,8 @@ const std::vector<Kernel>& kernels() {
       QUANTISED(q8_0, Q8_0), QUANTISED(mxfp4, Mxfp4), QUANTISED(q4_k, Q4_K), QUANTISED(q6_k, Q6_K),
       QUANTISED(q4_1, Q4_1), QUANTISED(q5_1, Q5_1), QUANTISED(q5_k, Q5_K),
       QUANTISED(u4, U4), QUANTISED(f8, F8),
+      QUANTISED(q8_0_rounded, RoundedQ8_0), QUANTISED(mxfp4_rounded, RoundedMxfp4),
+      QUANTISED(q4_k_rounded, RoundedQ4_K), QUANTISED(q6_k_rounded, RoundedQ6_K),
   };
   return all;
 }

@@ -107,6 +107,10 @@ inline Weight weight(const std::string& format, Noise& noise, int N, int K) {
   if (format == "q4_1") return quantised_weight<planes::Q4_1>("q4_1", noise, N, K);
   if (format == "q5_1") return quantised_weight<planes::Q5_1>("q5_1", noise, N, K);
   if (format == "q5_k") return quantised_weight<planes::Q5_K>("q5_k", noise, N, K);
+  if (format == "q8_0_rounded") return quantised_weight<planes::RoundedQ8_0>("q8_0_rounded", noise, N, K);
+  if (format == "q4_k_rounded") return quantised_weight<planes::RoundedQ4_K>("q4_k_rounded", noise, N, K);
+  if (format == "q6_k_rounded") return quantised_weight<planes::RoundedQ6_K>("q6_k_rounded", noise, N, K);
+  if (format == "mxfp4_rounded") return quantised_weight<planes::RoundedMxfp4>("mxfp4_rounded", noise, N, K);
   if (format == "u4") return quantised_weight<planes::U4>("u4", noise, N, K);
   if (format == "f8") return quantised_weight<planes::F8>("f8", noise, N, K);
   return bf16_weight(noise, N, K);
@@ -116,10 +120,10 @@ inline Weight weight(const std::string& format, Noise& noise, int N, int K) {
 inline bool is_rounded(const std::string& format) {
   for (const char* rounded : {"q4_1", "q5_1", "q5_k", "u4", "f8"})
     if (format == rounded) return true;
-  return false;
+  return format.find("_rounded") != std::string::npos;
 }
 // Whether k is a multiple of 256.
-inline bool has_supers(const std::string& format) { return format.size() == 4 && format[3] == 'k'; }
+inline bool has_supers(const std::string& format) { return format.find("_k") == 2; }
 
 // The values, which are bf16, as rows of bf16.
 inline Weight as_rows(const Weight& w) {

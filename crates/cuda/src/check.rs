@@ -233,12 +233,11 @@ impl Gpu {
                 let mut draw = Draw(7);
                 let (x, rows) = (draw.tokens(m, k), draw.rows(format, n, k));
                 let all = self.products(kind, &x, &way.laid_out(format, k, &rows), [m, n, k])?;
-                let (_, plain) = &all[0];
                 let of_rounded = match way {
                     Way::Packed(..) => Some(self.rounded_product(format, &x, &rows, [m, n, k])?),
                     _ => None,
                 };
-                let expected = of_rounded.as_ref().unwrap_or(plain);
+                let expected = of_rounded.as_ref().unwrap_or(&all[0].1);
                 for (name, computed) in &all {
                     let subject = format!("`{name}` of [{m}, {k}] by [{n}, {k}]");
                     if let Some(found) = Difference::between(&subject, n, expected, computed) {

@@ -18,7 +18,8 @@ use super::{
 };
 use tribunal_model::backend::Recheck;
 
-/// The set of kernels to choose from. No choice moves a bit where all of them are right.
+/// The set of kernels to choose from. Where all of them are right, no choice moves a bit, except that `new`
+/// rounds weights in `Q8_0`, `Q4_K`, `Q6_K` and MXFP4 ([`Gpu::packs`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSet {
@@ -65,6 +66,8 @@ pub struct Gpu {
     plain_attention: bool,
     /// True if kernels that no card has run may be taken.
     pub(super) new_kernels: bool,
+    /// See [`Self::packs`].
+    packs: bool,
 }
 
 struct Inner {
@@ -133,6 +136,7 @@ impl Gpu {
             products_by,
             plain_attention: false,
             new_kernels: false,
+            packs: false,
         })
     }
 
@@ -224,15 +228,15 @@ impl Gpu {
         Self { plain_attention: true, ..self.clone() }
     }
 
-    /// This GPU with these kernels.
+    /// This GPU with these kernels. What `new` rounds ([`Self::packs`]), the others then round too.
     #[must_use]
     pub fn with_kernels(&self, set: KernelSet) -> Self {
+        let new_kernels = set == KernelSet::New;
+        let gpu = Self { new_kernels, packs: self.packs || new_kernels, ..self.clone() };
         match set {
-            KernelSet::Auto | KernelSet::New => Self { new_kernels: set == KernelSet::New, ..self.clone() },
-            KernelSet::Proven => Self { new_kernels: false, ..self.clone() }
-                .with_products_by(products::Kernels::MmaSync)
-                .without_dependent_launch(),
-            KernelSet::Plain => Self { new_kernels: false, ..self.clone() }
+            KernelSet::New | KernelSet::Auto => gpu,
+            KernelSet::Proven => gpu.with_products_by(products::Kernels::MmaSync).without_dependent_launch(),
+            KernelSet::Plain => gpu
                 .with_products_by(products::Kernels::Reference)
                 .with_plain_attention()
                 .without_dependent_launch()
@@ -249,9 +253,11 @@ impl Gpu {
         if recheck == Recheck::PlainAttention { gpu.with_plain_attention() } else { gpu }
     }
 
-    /// Returns true if formats without kernels that a card has run are packed ([`products::Way::Packed`]).
+    /// Returns true if weights of all quantised formats are packed and rounded to `bf16`
+    /// ([`products::Way::Packed`]). It moves bits of `Q8_0`, `Q4_K`, `Q6_K` and MXFP4, which otherwise are
+    /// not rounded.
     pub fn packs(&self) -> bool {
-        self.new_kernels
+        self.packs
     }
 
     /// Returns true if kernels by TMA that no card has run may be taken.

@@ -82,8 +82,9 @@ pub fn check(n: usize, k: usize) -> Result<(), Error> {
     if n > largest || k > largest { Err(Error::TooLarge { n, k }) } else { Ok(()) }
 }
 
-/// A format that has kernels of its own. Those of `Q4_1` are `Q4_0`'s too, those of `Q5_1` `Q5_0`'s.
-#[expect(missing_docs, reason = "the names are ggml's own, but for the last two")]
+/// A format that has kernels of its own. Those of `Q4_1` are `Q4_0`'s too, those of `Q5_1` `Q5_0`'s; those of
+/// `Rounded..` round the same blocks to `bf16`.
+#[expect(missing_docs, reason = "most names are ggml's own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Bf16,
@@ -96,6 +97,10 @@ pub enum Kind {
     Q5K,
     U4,
     F8,
+    RoundedQ8_0,
+    RoundedMxfp4,
+    RoundedQ4K,
+    RoundedQ6K,
 }
 
 /// The way to multiply by weights of a format.
@@ -112,7 +117,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// The way of a format; `packs`: [`Self::Packed`] instead of [`Self::Panel`].
+    /// The way of a format; `packs`: [`Self::Packed`] for all quantised formats.
     pub fn new(format: Format, packs: bool) -> Self {
         match format {
             Format::Q4_0 | Format::Q4_1 if packs => Self::Packed(Kind::Q4_1, "dequantize_planes_q4_1"),
@@ -120,6 +125,10 @@ impl Way {
             Format::Q5K if packs => Self::Packed(Kind::Q5K, "dequantize_planes_q5_k"),
             Format::U4 if packs => Self::Packed(Kind::U4, "dequantize_planes_u4"),
             Format::F8E4M3 if packs => Self::Packed(Kind::F8, "dequantize_planes_f8"),
+            Format::Q8_0 if packs => Self::Packed(Kind::RoundedQ8_0, "dequantize_planes_q8_0"),
+            Format::Mxfp4 if packs => Self::Packed(Kind::RoundedMxfp4, "dequantize_planes_mxfp4"),
+            Format::Q4K if packs => Self::Packed(Kind::RoundedQ4K, "dequantize_planes_q4_k"),
+            Format::Q6K if packs => Self::Packed(Kind::RoundedQ6K, "dequantize_planes_q6_k"),
             Format::Q8_0 => Self::Direct(Kind::Q8_0),
             Format::Mxfp4 => Self::Direct(Kind::Mxfp4),
             Format::Q4K => Self::Direct(Kind::Q4K),

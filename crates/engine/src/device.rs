@@ -171,7 +171,7 @@ impl Device {
         self.map(Gpu::without_graphs)
     }
 
-    /// This device with these kernels on a GPU. It moves no bit where all of them are right.
+    /// This device with these kernels on a GPU.
     #[must_use]
     pub fn with_kernels(self, set: KernelSet) -> Self {
         self.map(|gpu| gpu.with_kernels(set))
@@ -186,7 +186,7 @@ impl Device {
         }
     }
 
-    /// Loads a checkpoint's weights. The cache must then be [reserved](Model::reserve).
+    /// Loads a checkpoint's weights. The cache must then be [reserved](model::backend::Runtime::reserve).
     ///
     /// # Errors
     /// Tensors that are missing or of another shape than in the configuration, too little memory, or a model

@@ -1,6 +1,8 @@
 //! The engine's part of the signature: for every option the value in effect, or the reason why it cannot
 //! change a byte of an answer. A new option does not compile without a line here.
 
+use std::collections::BTreeMap;
+
 use tribunal_core::digest;
 use tribunal_cpu::{Activations, Compute};
 
@@ -81,8 +83,11 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         // The number of cards that share the model moves no bit.
         Device::Cuda(_) | Device::Group(_) => {
             let generation = device.gpus().first().map_or_else(String::new, Gpu::generation);
+            let rounds = device.gpus().iter().any(Gpu::packs)
+                && matrices(built.weights).any(Format::is_multiplied_on_gpus);
+            let dtype = dtype(built.weights, None) + if rounds { "-as-bf16" } else { "" };
             signature = signature
-                .with("dtype", dtype(built.weights, None))
+                .with("dtype", dtype)
                 .with("act", "bf16")
                 .with("kv", kv.name())
                 .with("device", "cuda")
@@ -136,16 +141,12 @@ fn stored_dtype(weights: &Weights) -> String {
         Some(17) => return "q5_k_m".into(),
         _ => {}
     }
-    let mut bytes: Vec<(String, usize)> = Vec::new();
+    let mut bytes = BTreeMap::<String, usize>::new();
     for (_, dtype, shape) in weights.tensors() {
         let n = shape.iter().product::<usize>() / dtype.block() * dtype.block_bytes();
-        let name = dtype.name().to_lowercase();
-        match bytes.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => *sum += n,
-            None => bytes.push((name, n)),
-        }
+        *bytes.entry(dtype.name().to_lowercase()).or_default() += n;
     }
-    let most = bytes.into_iter().max_by_key(|(name, n)| (*n, name.clone()));
+    let most = bytes.into_iter().max_by_key(|(_, n)| *n);
     most.map_or_else(|| "none".into(), |(name, _)| name)
 }
 

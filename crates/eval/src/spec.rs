@@ -385,8 +385,8 @@ pub enum Dtype {
     Q8_0,
 }
 
-/// Resources of the models. Of these only the number formats (`dtype`, `activations`, `kv_dtype`) can move a
-/// score.
+/// Resources of the models. Of these only the number formats (`dtype`, `activations`, `kv_dtype`; on GPUs
+/// `gpu_kernels = new`) can move a score.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Engine"))]
@@ -433,8 +433,8 @@ pub struct Resources {
     /// Disable CUDA graphs; results are the same
     #[cfg_attr(feature = "clap", arg(long = "no-graphs", hide = true, action = clap::ArgAction::SetFalse))]
     pub graphs: bool,
-    /// CUDA kernels: auto (the fastest, after a check of the GPU), new (also those that no GPU has run yet),
-    /// proven (mma.sync, no dependent launch), plain (reference); results are the same
+    /// CUDA kernels: auto (the fastest, after a check of the GPU), new (also those that no GPU has run yet;
+    /// quantised weights are rounded to bf16), proven (mma.sync, no dependent launch), plain (reference)
     #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::word::<KernelSet>))]
     pub gpu_kernels: KernelSet,
     /// Duration of a GPU's step, if many times the expected one, that ends the run; 0: none. Unit: seconds

@@ -167,12 +167,8 @@ impl Weights {
     #[must_use]
     pub fn seeded_alike(&self, config: Config, seed: u32) -> Self {
         let of_layer = |name: &str| Some(name.strip_prefix("model.layers.")?.split_once('.')?.1.to_owned());
-        let mut of_layers = BTreeMap::new();
-        for (name, entry) in &self.index {
-            if let Some(part) = of_layer(name) {
-                of_layers.entry(part).or_insert(entry.dtype);
-            }
-        }
+        let parts = self.index.iter().filter_map(|(name, entry)| Some((of_layer(name)?, entry.dtype)));
+        let of_layers: BTreeMap<_, _> = parts.rev().collect(); // of entries with one key the last stays
         let own = |name: &str| self.index.get(name).map(|entry| entry.dtype);
         let others = |name: &str| of_layers.get(&of_layer(name)?).copied();
         let is_drawn =

@@ -11,10 +11,10 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 9_952),
+    ("crates/model", "", 9_950),
     ("crates/cpu", "", 7_221),
-    ("crates/cuda", "", 7_590),
-    ("crates/engine", "", 6_931),
+    ("crates/cuda", "", 7_591),
+    ("crates/engine", "", 6_928),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
     ("crates/judges", "", 13_365),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_002;
+const LINES: usize = 93_999;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];

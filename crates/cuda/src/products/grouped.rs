@@ -4,7 +4,6 @@
 
 use super::{Kernels, Kind, TILES, Tile};
 use Kernels::{MmaSync, Reference, Tma};
-use Kind::{Bf16, F8, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0, U4};
 
 /// A tile with kernels for experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +21,7 @@ type Names = (Kernels, Kind, &'static str, &'static str, &'static str);
 
 macro_rules! names {
     ($kernels:ident, $kind:ident, $name:expr, $($size:literal)?) => {
-        ($kernels, $kind, concat!($name, $($size)?), concat!($name, $($size,)? "_grouped"), concat!($name, $($size,)? "_gated"))
+        ($kernels, Kind::$kind, concat!($name, $($size)?), concat!($name, $($size,)? "_grouped"), concat!($name, $($size,)? "_gated"))
     };
 }
 
@@ -47,7 +46,7 @@ macro_rules! quantised {
     };
 }
 
-const OF_QUANTISED: [[Names; 4]; 9] = [
+const OF_QUANTISED: [[Names; 4]; 13] = [
     quantised!(Q8_0, "gemm_q8_0"),
     quantised!(Mxfp4, "gemm_mxfp4"),
     quantised!(Q4K, "gemm_q4_k"),
@@ -57,6 +56,10 @@ const OF_QUANTISED: [[Names; 4]; 9] = [
     quantised!(Q5K, "gemm_q5_k"),
     quantised!(U4, "gemm_u4"),
     quantised!(F8, "gemm_f8"),
+    quantised!(RoundedQ8_0, "gemm_q8_0_rounded"),
+    quantised!(RoundedMxfp4, "gemm_mxfp4_rounded"),
+    quantised!(RoundedQ4K, "gemm_q4_k_rounded"),
+    quantised!(RoundedQ6K, "gemm_q6_k_rounded"),
 ];
 
 /// All of these kernels.
@@ -124,6 +127,7 @@ pub(crate) fn most_tiles_of_any(pairs: usize, n_experts: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Kind::{Bf16, Q4K, Q6K};
 
     #[test]
     fn every_kind_has_a_plain_kernel_and_tiles() {

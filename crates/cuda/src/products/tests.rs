@@ -182,7 +182,9 @@ fn formats_without_a_product_are_those_that_are_rounded() {
     for format in Format::ALL {
         let ways = [false, true].map(|packs| Way::new(format, packs));
         assert_eq!(matches!(ways[0], Way::Panel(_)), format.is_rounded_on_gpus(), "{format:?}");
-        let is_packed = format.is_rounded_on_gpus() || format.is_of_safetensors();
+        let is_direct = matches!(ways[0], Way::Direct(kind) if kind != Kind::Bf16);
+        assert_eq!(is_direct, format.is_multiplied_on_gpus(), "{format:?}");
+        let is_packed = is_direct || format.is_rounded_on_gpus() || format.is_of_safetensors();
         assert_eq!(matches!(ways[1], Way::Packed(..)), is_packed, "{format:?}");
         assert_eq!(ways[0] == Way::Direct(Kind::Bf16), format.on_gpus() == Format::Bf16, "{format:?}");
     }

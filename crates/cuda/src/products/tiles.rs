@@ -3,8 +3,7 @@
 
 use super::{
     Kernels::{self, MmaSync, Reference, Tma, Wgmma},
-    Kind::{self, Bf16, F8, Mxfp4, Q4_1, Q4K, Q5_1, Q5K, Q6K, Q8_0, U4},
-    PERSISTENT, STRIP,
+    Kind, PERSISTENT, STRIP,
 };
 use crate::launch::Shape;
 
@@ -34,8 +33,8 @@ pub struct Tile {
 
 /// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the
 /// kernels' host test compares with their declarations.
-pub static TILES: [Tile; 11 + 6 * 9] = {
-    let mut all = [REFERENCE; 11 + 6 * 9];
+pub static TILES: [Tile; 11 + 6 * 13] = {
+    let mut all = [REFERENCE; 11 + 6 * 13];
     let mut i = 0;
     while i < all.len() {
         all[i] = if i < 11 { OF_BF16[i] } else { OF_QUANTISED[(i - 11) / 6][(i - 11) % 6] };
@@ -49,7 +48,7 @@ macro_rules! mma_sync {
     ($kind:ident, $name:literal, $size:literal, [$tokens:literal, $outputs:literal], $threads:literal, $bytes:expr) => {
         Tile {
             kernels: MmaSync,
-            kind: $kind,
+            kind: Kind::$kind,
             whole: concat!($name, $size),
             split: Some(concat!($name, $size, "_split")),
             reduced: None,
@@ -91,7 +90,7 @@ macro_rules! quantised {
     ($kind:ident, $name:literal, $shared_bytes:expr) => {{
         const SHARED_BYTES: [u32; 5] = $shared_bytes;
         [
-            Tile { kind: $kind, whole: $name, split: Some(concat!($name, "_split")), ..REFERENCE },
+            Tile { kind: Kind::$kind, whole: $name, split: Some(concat!($name, "_split")), ..REFERENCE },
             mma_sync!($kind, $name, "_8x16", [8, 16], 32, SHARED_BYTES[0]),
             mma_sync!($kind, $name, "_8x64", [8, 64], 128, SHARED_BYTES[1]),
             mma_sync!($kind, $name, "_16x64", [16, 64], 128, SHARED_BYTES[2]),
@@ -101,7 +100,7 @@ macro_rules! quantised {
     }};
 }
 
-const OF_QUANTISED: [[Tile; 6]; 9] = [
+const OF_QUANTISED: [[Tile; 6]; 13] = [
     quantised!(Q8_0, "gemm_q8_0", [25_344, 53_760, 51_200, 50_688, 67_584]),
     quantised!(Mxfp4, "gemm_mxfp4", [19_200, 39_936, 52_224, 51_200, 64_000]),
     quantised!(Q4K, "gemm_q4_k", [19_584, 41_472, 53_760, 53_248, 67_584]),
@@ -111,12 +110,16 @@ const OF_QUANTISED: [[Tile; 6]; 9] = [
     quantised!(Q5K, "gemm_q5_k", [21_120, 39_680, 49_920, 56_320, 57_344]),
     quantised!(U4, "gemm_u4", [19_968, 35_840, 46_080, 53_248, 53_248]),
     quantised!(F8, "gemm_f8", [26_112, 45_056, 53_248, 52_224, 69_632]),
+    quantised!(RoundedQ8_0, "gemm_q8_0_rounded", [25_344, 43_008, 51_200, 50_688, 67_584]),
+    quantised!(RoundedMxfp4, "gemm_mxfp4_rounded", [19_200, 33_280, 43_520, 51_200, 51_200]),
+    quantised!(RoundedQ4K, "gemm_q4_k_rounded", [19_584, 34_560, 44_800, 52_224, 53_248]),
+    quantised!(RoundedQ6K, "gemm_q6_k_rounded", [22_464, 44_160, 54_400, 59_904, 60_416]),
 ];
 
 /// A plain kernel: a warp computes a tile from global memory.
 const REFERENCE: Tile = Tile {
     kernels: Reference,
-    kind: Bf16,
+    kind: Kind::Bf16,
     whole: "",
     split: None,
     reduced: None,
@@ -147,9 +150,10 @@ impl Tile {
 
     /// The file that its kernels are in.
     pub fn module(&self) -> &'static str {
-        // The plain kernel of a kind is named like the file.
+        // The plain kernel of a kind is named like the file, and one that rounds has a suffix.
         let of_kind = OF_QUANTISED.iter().find(|tiles| tiles[0].kind == self.kind);
-        if self.kernels == Tma { "gemm_tma" } else { of_kind.map_or("gemm_bf16", |tiles| tiles[0].whole) }
+        let name = of_kind.map_or("gemm_bf16", |tiles| tiles[0].whole).trim_end_matches("_rounded");
+        if self.kernels == Tma { "gemm_tma" } else { name }
     }
 
     /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as

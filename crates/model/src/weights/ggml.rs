@@ -134,8 +134,12 @@ impl Format {
     /// when they are loaded.
     #[must_use]
     pub fn on_gpus(self) -> Self {
-        let is_kept = matches!(self, Self::Q8_0 | Self::Mxfp4 | Self::Q4K | Self::Q6K);
-        if is_kept || self.is_rounded_on_gpus() { self } else { Self::Bf16 }
+        if self.is_multiplied_on_gpus() || self.is_rounded_on_gpus() { self } else { Self::Bf16 }
+    }
+
+    /// Returns true if GPUs multiply its codes and scale sums of products (not with `--gpu-kernels new`).
+    pub fn is_multiplied_on_gpus(self) -> bool {
+        matches!(self, Self::Q8_0 | Self::Mxfp4 | Self::Q4K | Self::Q6K)
     }
 
     /// Returns true for the formats of quantised safetensors alone. GPUs round them to `bf16` when they are

@@ -74,7 +74,7 @@ fn check(gpu: &Gpu, kind: Kind, format: Format, [m, n, k]: [usize; 3]) {
     let mut noise = Noise(7);
     let rows = noise.rows(format, n, k);
     let x: Vec<u16> = (0..m * k).map(|_| bf16::from_f32(noise.number()).to_bits()).collect();
-    let is_rounded = format.is_rounded_on_gpus() || format.is_of_safetensors();
+    let is_rounded = matches!(Way::new(format, true), Way::Packed(of, _) if of == kind);
     let round = |value: f32| if is_rounded { bf16::from_f32(value).to_f32() } else { value };
     let weights: Vec<f32> = values(format, &rows).into_iter().map(round).collect();
     let laid_out = Way::new(format, true).laid_out(format, k, &rows);
@@ -115,6 +115,10 @@ fn every_kernel_of_a_product_has_the_same_bits() {
         (Kind::Q5K, Format::Q5K),
         (Kind::U4, Format::U4),
         (Kind::F8, Format::F8E4M3),
+        (Kind::RoundedQ8_0, Format::Q8_0),
+        (Kind::RoundedMxfp4, Format::Mxfp4),
+        (Kind::RoundedQ4K, Format::Q4K),
+        (Kind::RoundedQ6K, Format::Q6K),
     ] {
         check(&gpu, kind, format, [35, n, k]);
     }

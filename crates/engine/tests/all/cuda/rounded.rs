@@ -2,16 +2,22 @@
 
 use std::path::Path;
 
+use candle_core::{
+    Tensor,
+    quantized::{GgmlDType, QTensor, gguf_file},
+};
+use half::bf16;
 use tribunal_cuda::KernelSet;
-use tribunal_engine::Device;
+use tribunal_engine::{Device, Engine, Options};
 use tribunal_model::{
-    KvType,
-    weights::{Format, seeded},
+    KvType, Weights,
+    weights::{Format, seeded, values},
 };
 
-use super::{apart, attentions::load, config, gpu};
+use super::{apart, attentions::load, config, gpu, options};
 use crate::{
-    model::{alone, bits, check_bits, sequences},
+    gguf::gguf,
+    model::{Desk, alone, bits, check_bits, sequences, tiny},
     model_families::latent,
     model_gguf::with_uneven_values,
     model_quantised::{cases, logits_on},
@@ -48,6 +54,105 @@ fn files_with_other_formats_are_near_those_of_the_cpu() {
     let path = folder.path().join("latent.gguf");
     latent::lite().write_quantised(&path, 3, "attn_v_b");
     check(&path);
+}
+
+/// Files in formats that other kernels do not round, beside files with their values: a prompt of more rows
+/// than are multiplied from registers, and further tokens.
+#[test]
+fn new_kernels_have_the_bits_of_rounded_weights() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let rows = |set: KernelSet, path: &Path| {
+        let device = Device::Cuda(gpu.with_kernels(set));
+        let mut model = load(&device, &Weights::open(path).unwrap());
+        let sequence = (0..90).map(|i| (i * 17 + 3) % 256).collect();
+        let mut desk = Desk::new(&mut *model, &[sequence], KvType::Bf16);
+        let steps = [80, 1, 9].map(|n| desk.step(&[(0, n)]));
+        steps.iter().flatten().map(|row| bits(row)).collect::<Vec<_>>()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let [file, floats] = ["file.gguf", "floats.gguf"].map(|name| folder.path().join(name));
+    for dtype in [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::Q6K] {
+        gguf(&file, dtype);
+        as_floats(&file, &floats);
+        assert!(rows(KernelSet::New, &file) == rows(KernelSet::Auto, &floats), "{dtype:?}");
+        assert!(rows(KernelSet::Auto, &file) != rows(KernelSet::Auto, &floats), "{dtype:?}");
+    }
+    let expected = rows(KernelSet::Auto, &tiny("gpt-oss"));
+    for name in ["gpt-oss-mxfp4", "gpt-oss-gguf/model.gguf"] {
+        assert!(rows(KernelSet::New, &tiny(name)) == expected, "{name}");
+    }
+}
+
+#[test]
+fn weights_that_new_kernels_round_are_signed_as_such() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file.gguf");
+    gguf(&path, GgmlDType::Q8_0);
+    for (path, set, expected) in [
+        (&path, KernelSet::Auto, "q8_0"),
+        (&path, KernelSet::New, "q8_0-as-bf16"),
+        (&tiny("llama"), KernelSet::New, "f32"),
+    ] {
+        let options = Options { device: Device::Cuda(gpu.with_kernels(set)), ..options() };
+        let signature = Engine::open(path, &options).unwrap().facts().signature.clone();
+        assert_eq!(signature.get("dtype"), Some(expected), "{}", path.display());
+    }
+}
+
+/// Prints each format's error, and the share of it that rounding to bf16 adds: root mean squares of the
+/// distance from normally distributed weights.
+#[test]
+fn rounding_adds_little_to_the_error_of_a_format() {
+    let mut state = 7_u32;
+    let mut uniform = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 24) as f32
+    };
+    let normal: Vec<f32> = (0..1 << 18).map(|_| (0..12).map(|_| uniform()).sum::<f32>() - 6.0).collect();
+    let cpu = candle_core::Device::Cpu;
+    let weights = Tensor::from_vec(normal.clone(), (256, 1024), &cpu).unwrap();
+    let error = |values: &[f32]| {
+        let squares = values.iter().zip(&normal).map(|(a, b)| f64::from(a - b).powi(2));
+        (squares.sum::<f64>() / normal.len() as f64).sqrt()
+    };
+    for (dtype, most) in [(GgmlDType::Q4K, 1e-3), (GgmlDType::Q6K, 0.01), (GgmlDType::Q8_0, 0.1)] {
+        let quantised = QTensor::quantize(&weights, dtype).unwrap().dequantize(&cpu).unwrap();
+        let values: Vec<f32> = quantised.flatten_all().unwrap().to_vec1().unwrap();
+        let rounded: Vec<f32> = values.iter().map(|&value| bf16::from_f32(value).to_f32()).collect();
+        let (own, both) = (error(&values), error(&rounded));
+        println!(
+            "{dtype:?}: {own:.5} of a standard deviation, rounded {both:.5}, {:+.4} of it",
+            both / own - 1.0
+        );
+        assert!(both / own - 1.0 < most, "{dtype:?}");
+    }
+    // MXFP4's values are exact.
+    let blocks: Vec<u8> =
+        (0..=u8::MAX).flat_map(|code| [vec![115 + code % 8], vec![code; 16]].concat()).collect();
+    assert!(
+        values(Format::Mxfp4, &blocks)
+            .iter()
+            .all(|&value| bf16::from_f32(value).to_f32().to_bits() == value.to_bits())
+    );
+}
+
+/// Writes a file with the values of another.
+fn as_floats(file: &Path, floats: &Path) {
+    let mut read = std::fs::File::open(file).unwrap();
+    let content = gguf_file::Content::read(&mut read).unwrap();
+    let cpu = candle_core::Device::Cpu;
+    let tensors: Vec<(String, QTensor)> = content
+        .tensor_infos
+        .keys()
+        .map(|name| {
+            let values = content.tensor(&mut read, name, &cpu).unwrap().dequantize(&cpu).unwrap();
+            (name.clone(), QTensor::quantize(&values, GgmlDType::F32).unwrap())
+        })
+        .collect();
+    let metadata: Vec<_> = content.metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
+    let tensors: Vec<_> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    gguf_file::write(&mut std::fs::File::create(floats).unwrap(), &metadata, &tensors).unwrap();
 }
 
 /// Prompts of more rows than are multiplied from registers, and answers; with experts, some without rows.
