@@ -3,14 +3,15 @@
 //
 //   attend_rows_dD_tT      out[row] for every row of a work tile, its splits in order: chunks of prompts
 //   attend_split_kv_dD_tT  one KV split of every row of a work tile, for attend_merge: decoding, and shared prefixes
-//   attend_merged_dD_tT    the same; the last block to arrive at a row's semaphore merges the row's splits for its kv head
+//   attend_merged_dD_tT    one KV split, or several; the last block to arrive at a row's semaphore merges the row's splits for
+//                          its kv head
 //
 // for heads of D in 16, 32, 64, 80, 96, 128, 256, 512 and tiles of T in 16, 32, 64 queries (from 256 on: 16 and 32). A work tile's
 // rows times H / KV queries fill one tile at most. Arguments, shapes and work tiles are attend_plain.cu's, and so are
 // all bits, for every T; in addition all rows of a work tile read the same blocks, each as far as it sees (in
 // attend_split_kv: of its split). Work tiles of no rows pad a list: nothing is written for them. attend_merged takes
 // attend_merge's sinks and out, and semaphores [R, KV], which are 0 before and after; all splits of its rows are in launches of
-// attend_merged.
+// attend_merged. Its work tiles are (first, rows, split, further): every row sees the `further` splits after `split`, too.
 //
 // Launch: block 128 (512 with T = 32: 256), grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to
 // be asked for; crates/cuda/src/tiles.rs has it too). D is part of the name, and the argument D is not
@@ -81,17 +82,18 @@ __device__ __forceinline__ void attend_rows(const Arguments& in, const int* work
   });
 }
 
+// `n_splits` KV splits from the work tile's on.
 template <int D, int T>
-__device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* work, float* __restrict__ splits,
+__device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* work, int n_splits, float* __restrict__ splits,
                                              float* __restrict__ peaks, const int* split_start,
                                              unsigned char* bytes) {
   using P = Plan<D, T>;
   const Shared<D, T> shared(bytes);
   const Cache cache = {in.keys, in.values, in.n_kv_heads, D};
-  const int split = work[2];
+  const int first_split = work[2];
   Stream stream = enter(in, shared, work[0], work[1]);
-  const Range range(split, stream.first, stream.end);
-  stream.split = stream.last_split = split, stream.stage = range.first_stage();
+  stream.split = first_split, stream.last_split = first_split + n_splits - 1;
+  stream.stage = Range(first_split, stream.first, stream.end).first_stage();
   fetch_queries(in, shared);
   Ring<D, T> ring = {shared, cache, stream, 0};
   ring.start();
@@ -104,27 +106,31 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
   const int mine = threadIdx.x;
   if (mine < T && shared.place[mine] >= 0) {
     const int row = shared.place[mine] / in.n_heads;
-    const int part = split_start[row] + split - first_seen(in.positions[row], in.window) / kSplit;
+    const int part = split_start[row] + first_split - first_seen(in.positions[row], in.window) / kSplit;
     shared.place[mine] = part * in.n_heads + shared.place[mine] % in.n_heads;
   }
 
   float part[P::kTilesM][P::kTilesOfWarp][4];
-  attend_split<D, T>(in, shared, ring, queries, range, part, [&] {
-    if (mine >= T || shared.place[mine] < 0) return;
-    const Softmax softmax = softmax_of(shared, mine);
-    *reinterpret_cast<Softmax*>(peaks + static_cast<size_t>(shared.place[mine]) * 2) = softmax;
-  });
-  for_each_pair<D, T>([&](int m, int n, int at, int query, int dimension) {
-    const int place = shared.place[query];
-    if (place < 0) return;
-    const float2 pair = {part[m][n][at], part[m][n][at + 1]};
-    *reinterpret_cast<float2*>(splits + static_cast<size_t>(place) * D + dimension) = pair;
-  });
+  for (int i = 0; i < n_splits; i++) {
+    const Range range(first_split + i, stream.first, stream.end);
+    const int further = i * in.n_heads;
+    attend_split<D, T>(in, shared, ring, queries, range, part, [&] {
+      if (mine >= T || shared.place[mine] < 0) return;
+      const Softmax softmax = softmax_of(shared, mine);
+      *reinterpret_cast<Softmax*>(peaks + static_cast<size_t>(shared.place[mine] + further) * 2) = softmax;
+    });
+    for_each_pair<D, T>([&](int m, int n, int at, int query, int dimension) {
+      const int place = shared.place[query];
+      if (place < 0) return;
+      const float2 pair = {part[m][n][at], part[m][n][at + 1]};
+      *reinterpret_cast<float2*>(splits + static_cast<size_t>(place + further) * D + dimension) = pair;
+    });
+  }
 }
 
-// Arrives with the work tile's split of each of its rows, and merges those of which every split has arrived.
+// Arrives with the work tile's splits of each of its rows, and merges those of which every split has arrived.
 template <int D, int T>
-__device__ __forceinline__ void merge_arrived(const Arguments& in, const int* work, const float* splits, const float* peaks,
+__device__ __forceinline__ void merge_arrived(const Arguments& in, const int* work, int n_splits, const float* splits, const float* peaks,
                                               const int* split_start, const float* sinks, bf16* out, unsigned* semaphores,
                                               unsigned char* bytes) {
   const Shared<D, T> shared(bytes);
@@ -133,11 +139,13 @@ __device__ __forceinline__ void merge_arrived(const Arguments& in, const int* wo
   __syncthreads();
   if (thread < work[1]) {
     const int row = in.order[work[0] + thread];
-    const unsigned last = splits_of(in.positions[row], in.window) - 1;
+    const unsigned ours = n_splits, all = splits_of(in.positions[row], in.window);
+    unsigned* const semaphore = semaphores + static_cast<size_t>(row) * in.n_kv_heads + blockIdx.y;
     __threadfence();
-    const unsigned before = atomicInc(semaphores + static_cast<size_t>(row) * in.n_kv_heads + blockIdx.y, last);
+    const bool is_whole = atomicAdd(semaphore, ours) + ours == all;
     __threadfence();
-    whole[thread] = before == last ? row : -1;
+    if (is_whole) *semaphore = 0;
+    whole[thread] = is_whole ? row : -1;
   }
   __syncthreads();
   for (int i = 0; i < work[1]; i++) {
@@ -177,7 +185,7 @@ __device__ __forceinline__ void merge_arrived(const Arguments& in, const int* wo
     const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);                                                            \
     if (work[1] == 0) return;                                                                                                      \
     const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale, cap, cap_by}; \
-    attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                 \
+    attention::attend_split_kv<D, T>(in, work, 1, splits, peaks, split_start, bytes);                                              \
   }                                                                                                                                \
   extern "C" __global__ void __launch_bounds__(attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_merged_d##D##_t##T( \
       const bf16* q, const bf16* keys, const bf16* values,                                  \
@@ -191,6 +199,6 @@ __device__ __forceinline__ void merge_arrived(const Arguments& in, const int* wo
     const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);                                                            \
     if (work[1] == 0) return;                                                                                                      \
     const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale, cap, cap_by}; \
-    attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                 \
-    attention::merge_arrived<D, T>(in, work, splits, peaks, split_start, sinks, out, semaphores, bytes);                           \
+    attention::attend_split_kv<D, T>(in, work, work[3] + 1, splits, peaks, split_start, bytes);                                    \
+    attention::merge_arrived<D, T>(in, work, work[3] + 1, splits, peaks, split_start, sinks, out, semaphores, bytes);              \
   }

@@ -82,6 +82,19 @@ std::vector<bf16> by_merged(Tally& tally, const Case& c, const Kernel& k, const 
   return out;
 }
 
+// Work tiles of up to `most` splits: neighbours with the same rows.
+std::vector<int> ranges(const std::vector<int>& work_tiles, int most) {
+  std::vector<int> all;
+  for (size_t i = 0; i < work_tiles.size(); i += 4) {
+    const int* const work = &work_tiles[i];
+    size_t at = 0;
+    while (at < all.size() && !(all[at] == work[0] && all[at + 1] == work[1] && all[at + 2] + all[at + 3] + 1 == work[2] && all[at + 3] + 1 < most)) at += 4;
+    if (at < all.size()) all[at + 3]++;
+    else all.insert(all.end(), work, work + 4);
+  }
+  return all;
+}
+
 const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_split_kv_plain};
 
 #define TILE(D, T) \
@@ -167,7 +180,11 @@ void test_tiles(Tally& tally, const Shape& s) {
     host::order() = order = order % 7 + 1;
     check_rows(by_rows(c, k, row_tiles(c, rows)), "rows");
     check_splits(by_splits(c, k, split_tiles(c, rows)), "splits");
-    if (k.merged) check_rows(by_merged(tally, c, k, split_tiles(c, rows)), "merged by the last");
+    if (k.merged) {
+      check_rows(by_merged(tally, c, k, split_tiles(c, rows)), "merged by the last");
+      check_rows(by_merged(tally, c, k, ranges(split_tiles(c, rows), 2)), "pairs of splits");
+      check_rows(by_merged(tally, c, k, ranges(split_tiles(c, 1), 9)), "all splits of a row");
+    }
     host::order() = order = order % 7 + 1;
     check_rows(by_rows(c, k, row_tiles(c, 1)), "rows alone");
     check_splits(by_splits(c, k, split_tiles(c, 1)), "splits alone");

@@ -153,6 +153,8 @@ pub(super) struct Attention {
     pub sequences: At,
     pub rows: Vec<Launch>,
     pub splits: Vec<Launch>,
+    /// True if the last block of a row merges its splits.
+    pub merges: bool,
     pub split_starts: At,
     pub n_splits: usize,
 }
@@ -252,8 +254,8 @@ impl Plan {
     fn layout(&self) -> Layout {
         let launch = |launch: &Launch| [launch.tile.queries, launch.n_work_tiles, launch.work_tiles.0];
         let attention = |attention: &Attention| {
-            let counts =
-                [attention.rows.len(), attention.splits.len(), attention.n_splits, attention.split_starts.0];
+            let Attention { rows, splits, merges, n_splits, split_starts, .. } = attention;
+            let counts = [rows.len(), splits.len(), usize::from(*merges), *n_splits, split_starts.0];
             let launches = attention.rows.iter().chain(&attention.splits).flat_map(launch);
             counts.into_iter().chain(launches).collect::<Vec<usize>>()
         };
@@ -353,7 +355,7 @@ impl Attention {
         let split_starts =
             numbers.push_padded(starts, room.rows(queries.positions.len()), (-1_i32).cast_unsigned());
         let n_splits = room.pieces(planned.n_splits, limits.splits);
-        Self { order, positions, sequences, rows, splits, split_starts, n_splits }
+        Self { order, positions, sequences, rows, splits, merges: planned.merges, split_starts, n_splits }
     }
 }
 

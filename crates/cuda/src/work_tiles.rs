@@ -3,18 +3,23 @@
 //!
 //! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same
 //! keys), or one KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding);
-//! `attend_merged` does both. Splits keep every multiprocessor busy when there are few rows, and read a
+//! `attend_merged` does both, for ranges of splits too. Splits keep every multiprocessor busy when there are few rows, and read a
 //! prefix that many sequences share once for as many rows as a tile holds; they cost memory and a pass over
 //! it. `kernels/attend_plain.cu` defines work tiles.
 
 use std::{cmp::Reverse, ops::Range};
 
-use super::tiles::{PLAIN, Tile, tiles};
+use super::{
+    products::SplitK,
+    tiles::{PLAIN, Tile, tiles},
+};
 use tribunal_model::BLOCK;
 
 /// Keys of a split; must equal that in `kernels/attention.cuh`.
 pub const SPLIT: usize = 256;
 const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
+/// Keys that are read while a block starts: dependent loads of a few microseconds (calculated).
+const START: usize = 64;
 
 /// Rows of queries and the blocks that they read: those of a step, or those of its rows with logits.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +56,9 @@ pub struct Limits {
     pub cascade: bool,
     /// True if tiles by TMA may be chosen.
     pub new_tma: bool,
-    /// True if rows of one split go with others' splits, to save a launch.
-    pub joins: bool,
+    /// True if splits may be merged by their last block, in ranges; rows of one split then go with others'
+    /// splits, to save a launch.
+    pub merges: bool,
 }
 
 /// Bytes of one row's KV split: its sums, its peaks and its totals.
@@ -66,7 +72,7 @@ pub struct Launch {
     pub tile: &'static Tile,
     pub n_work_tiles: usize,
     /// Shape: `[n_work_tiles, 2]` (first place in `order`, rows) for rows, `[n_work_tiles, 4]` (first, rows,
-    /// split, 0) for splits.
+    /// split, further splits) for splits.
     pub work_tiles: Vec<u32>,
 }
 
@@ -75,8 +81,9 @@ pub struct Launch {
 pub struct WorkTiles {
     /// Launches of `attend_rows`.
     pub rows: Vec<Launch>,
-    /// Launches of `attend_split_kv`, which `attend_merge` follows, or of `attend_merged`.
+    /// Launches of `attend_merged` if `merges`, otherwise of `attend_split_kv`, which `attend_merge` follows.
     pub splits: Vec<Launch>,
+    pub merges: bool,
     /// Shape: `[rows]`; the index of a row's first split, -1 for rows of `attend_rows`.
     pub split_starts: Vec<i32>,
     pub n_splits: usize,
@@ -102,17 +109,20 @@ struct Planner<'a> {
 }
 
 /// Neighbours in the order: rows of one sequence, or rows whose blocks of one split are the same.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: usize,
     n: usize,
 }
 
 /// A run that fits a tile.
+#[derive(Clone, Copy)]
 struct WorkTile {
     tile: &'static Tile,
     run: Run,
     split: usize,
+    /// Splits after it, which the same rows see.
+    further: usize,
     /// Keys that it reads.
     n_keys: usize,
 }
@@ -123,7 +133,12 @@ impl Planner<'_> {
         let by_splits = self.choose(&runs);
         let rows = runs.iter().filter(|run| !by_splits[run.first]);
         let rows = rows.flat_map(|&run| self.whole(run));
-        let splits = self.split_tiles(&by_splits);
+        let mut splits = self.split_tiles(&by_splits);
+        let few = 4 * by_splits.len() * self.n_kv_heads <= SplitK::SEMAPHORE_BYTES;
+        let merges = self.limits.merges && few && splits.iter().all(|work| work.tile.merged.is_some());
+        if merges {
+            splits = self.in_ranges(splits);
+        }
         let mut n_splits = 0;
         let mut split_starts = vec![-1; self.queries.positions.len()];
         for place in (0..by_splits.len()).filter(|&place| by_splits[place]) {
@@ -133,6 +148,7 @@ impl Planner<'_> {
         WorkTiles {
             rows: self.launches(rows.collect(), 2),
             splits: self.launches(splits, 4),
+            merges,
             split_starts,
             n_splits,
         }
@@ -167,7 +183,7 @@ impl Planner<'_> {
                 by_splits.fill(false);
             }
         }
-        if self.limits.joins && by_splits.contains(&true) {
+        if self.limits.merges && by_splits.contains(&true) {
             for run in runs.iter().filter(|run| !is_chunk(run)) {
                 let places = run.first..run.first + run.n;
                 if places.clone().all(|place| self.n_splits(place) == 1) && run.n <= left {
@@ -210,6 +226,28 @@ impl Planner<'_> {
         work_tiles
     }
 
+    /// Neighbouring splits of the same rows as ranges, of as many as let the last block end first.
+    fn in_ranges(&self, mut splits: Vec<WorkTile>) -> Vec<WorkTile> {
+        splits.sort_by_key(|work| (work.run.first, work.split));
+        let follows = |a: &WorkTile, b: &WorkTile| a.run == b.run && a.split + 1 == b.split;
+        let chains: Vec<&[WorkTile]> = splits.chunk_by(follows).collect();
+        let longest = chains.iter().map(|chain| chain.len()).max().unwrap_or(1);
+        let of_block = self.tiles[0].shared_bytes as usize + 1024;
+        let at_once = self.limits.multiprocessors * (self.limits.shared_bytes / of_block).clamp(1, 4);
+        let cost = |most: &usize| {
+            let ranges: usize = chains.iter().map(|chain| chain.len().div_ceil(*most)).sum();
+            (ranges * self.n_kv_heads).div_ceil(at_once) * (most * SPLIT + START)
+        };
+        let lengths = (0..usize::BITS).map(|i| 1 << i).take_while(|&most| most < 2 * longest);
+        let most = lengths.map(|most| most.min(longest)).min_by_key(cost).unwrap_or(1);
+        let range = |splits: &[WorkTile]| WorkTile {
+            further: splits.len() - 1,
+            n_keys: splits.iter().map(|work| work.n_keys).sum(),
+            ..splits[0]
+        };
+        chains.iter().flat_map(|chain| chain.chunks(most)).map(range).collect()
+    }
+
     /// Returns true if the row at `place` is the next of the run and has the same blocks of the split, as far
     /// as both read.
     fn joins(&self, run: &Sharing, place: usize, split: usize) -> bool {
@@ -240,7 +278,7 @@ impl Planner<'_> {
         let places = run.first..run.first + run.n;
         let first = places.clone().map(|place| self.first_key(place)).min().unwrap_or(0).max(keys.start);
         let end = places.map(|place| self.position(place) + 1).max().unwrap_or(0).min(keys.end);
-        WorkTile { tile: self.tile(run.n), run, split: keys.start / SPLIT, n_keys: end - first }
+        WorkTile { tile: self.tile(run.n), run, split: keys.start / SPLIT, further: 0, n_keys: end - first }
     }
 
     /// A run's work tiles for `attend_rows`.
@@ -256,7 +294,10 @@ impl Planner<'_> {
                 .iter()
                 .filter(|work| std::ptr::eq(work.tile, tile))
                 .flat_map(|work| {
-                    [work.run.first, work.run.n, work.split, 0].map(|n| n as u32).into_iter().take(width)
+                    [work.run.first, work.run.n, work.split, work.further]
+                        .map(|n| n as u32)
+                        .into_iter()
+                        .take(width)
                 })
                 .collect();
             (!work_tiles.is_empty()).then(|| Launch {

@@ -60,7 +60,7 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
 }
 
 fn limits(shared_bytes: usize, splits: usize) -> Limits {
-    Limits { multiprocessors: 132, shared_bytes, splits, cascade: true, new_tma: false, joins: false }
+    Limits { multiprocessors: 132, shared_bytes, splits, cascade: true, new_tma: false, merges: false }
 }
 
 proptest! {

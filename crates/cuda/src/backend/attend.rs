@@ -65,18 +65,15 @@ impl Cuda {
         let peaks = self.slot(Slot::Peaks, plan.n_splits * n_heads * 8)?;
         let numbers = self.numbers()?;
         let [starts, positions] = [plan.split_starts, plan.positions].map(|at| at.from(numbers));
-        let n_semaphores = out.n_rows * heads.n_kv_heads;
-        let few = 4 * n_semaphores <= SplitK::SEMAPHORE_BYTES;
-        let merges = self.gpu.new_kernels && few && plan.splits.iter().all(|it| it.tile.merged.is_some());
         let mut outputs = vec![splits, peaks, starts];
-        if merges {
-            outputs.extend([sinks, out.at(), self.slot(Slot::Semaphores, 4 * n_semaphores)?]);
+        if plan.merges {
+            outputs.extend([sinks, out.at(), self.slot(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)?]);
         }
         for launch in &plan.splits {
-            let kernel = launch.tile.merged.filter(|_| merges).unwrap_or(launch.tile.split_kv);
+            let kernel = launch.tile.merged.filter(|_| plan.merges).unwrap_or(launch.tile.split_kv);
             self.attend_work_tiles(attended, launch, kernel, &outputs)?;
         }
-        if merges {
+        if plan.merges {
             return Ok(());
         }
         let pointers = [splits, peaks, starts, positions, sinks, out.at()].map(Argument::At);
@@ -169,7 +166,7 @@ impl Cuda {
             splits: self.most_splits(),
             cascade: self.gpu.cascade,
             new_tma: self.gpu.takes_new_tma(),
-            joins: self.gpu.new_kernels,
+            merges: self.gpu.new_kernels,
         }
     }
 }

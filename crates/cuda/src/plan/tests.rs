@@ -10,7 +10,7 @@ const LIMITS: Limits = Limits {
     splits: 10_000,
     cascade: true,
     new_tma: false,
-    joins: false,
+    merges: false,
 };
 
 fn config() -> Config {

@@ -14,7 +14,7 @@ const LIMITS: Limits = Limits {
     splits: 100_000,
     cascade: true,
     new_tma: false,
-    joins: false,
+    merges: false,
 };
 
 /// A sequence of a family: the first `shared` blocks are the family's, the others its own.
@@ -100,10 +100,12 @@ fn check(step: &Step, heads: Heads, window: Option<usize>, limits: Limits) -> Wo
     let mut splits = vec![0; work_tiles.n_splits];
     for launch in &work_tiles.splits {
         assert_eq!(launch.work_tiles.len(), 4 * launch.n_work_tiles);
-        for &[first, n, split, _] in launch.work_tiles.as_chunks::<4>().0 {
+        for &[first, n, split, further] in launch.work_tiles.as_chunks::<4>().0 {
+            assert!(further == 0 || work_tiles.merges && launch.tile.merged.is_some());
             let (rows, split) = (&step.order[first as usize..][..n as usize], split as usize);
-            check_item(step, rows, split * SPLIT..(split + 1) * SPLIT, group, launch.tile.queries);
-            for &row in rows {
+            let range = split..split + further as usize + 1;
+            check_item(step, rows, range.start * SPLIT..range.end * SPLIT, group, launch.tile.queries);
+            for (&row, split) in rows.iter().flat_map(|row| range.clone().map(move |split| (row, split))) {
                 *seen.entry((row, split)).or_default() += 1;
                 let first_split = keys(step, row, window).start / SPLIT;
                 splits[work_tiles.split_starts[row as usize] as usize + split - first_split] += 1;
@@ -145,10 +147,10 @@ proptest! {
         window in prop_oneof![Just(None), (1_usize..600).prop_map(Some)],
         multiprocessors in 1_usize..140,
         splits in prop_oneof![Just(0_usize), 0_usize..200, Just(100_000)],
-        [new_tma, joins] in any::<[bool; 2]>(),
+        [new_tma, merges] in any::<[bool; 2]>(),
     ) {
         let heads = Heads { n_heads: group * n_kv_heads, n_kv_heads, head_dim };
-        check(&step(&sequences), heads, window, Limits { multiprocessors, splits, new_tma, joins, ..LIMITS });
+        check(&step(&sequences), heads, window, Limits { multiprocessors, splits, new_tma, merges, ..LIMITS });
     }
 }
 
@@ -198,7 +200,7 @@ fn one_split_goes_with_those_of_others_to_save_a_launch() {
     let apart = check(&step(&rows(2)), HEADS, None, LIMITS);
     assert_eq!(words(&apart), ["attend_rows_d64_t16: 2", "attend_split_kv_d64_t16: 3"]);
     let together = |splits| {
-        let limits = Limits { new_tma: true, joins: true, splits, ..LIMITS };
+        let limits = Limits { new_tma: true, merges: true, splits, ..LIMITS };
         words(&check(&step(&rows(2)), HEADS, None, limits))
     };
     assert_eq!(together(100), ["attend_split_kv_d64_t16: 5"]);
@@ -207,6 +209,19 @@ fn one_split_goes_with_those_of_others_to_save_a_launch() {
         ["attend_rows_d64_t16: 1", "attend_split_kv_d64_t16: 4"],
         "as far as there is memory"
     );
+}
+
+/// Blocks of 16 queries of 64 values: four on a multiprocessor at once, 528 on all.
+#[test]
+fn ranges_of_splits_are_as_long_as_fills_the_device() {
+    let limits = Limits { merges: true, ..LIMITS };
+    let words = |n: usize, before| {
+        words(&check(&step(&vec![Sequence { family: 1, shared: 0, before, n: 1 }; n]), HEADS, None, limits))
+    };
+    assert_eq!(words(64, 1000), ["attend_split_kv_d64_t16: 256"], "512 blocks of one split each");
+    assert_eq!(words(100, 1000), ["attend_split_kv_d64_t16: 200"], "one wave of two splits, not two of one");
+    assert_eq!(words(250, 1000), ["attend_split_kv_d64_t16: 250"], "one wave of four splits");
+    assert_eq!(words(3, 4000), ["attend_split_kv_d64_t16: 48"], "a few rows: all splits at once");
 }
 
 #[test]
