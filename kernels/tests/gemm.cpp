@@ -195,9 +195,13 @@ void segments_table(Tally& tally) {
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
-    int n, k, k_slice, slices;
-    words >> n >> k >> k_slice >> slices;
-    tally.check(gemm::k_slice(n, k) == k_slice && gemm::k_slices(n, k) == slices, "k_slices.txt: " + line);
+    int n, k;
+    words >> n >> k;
+    for (const bool in_one_wave : {false, true}) {
+      int k_slice = 0, slices = 0;
+      words >> k_slice >> slices;
+      tally.check(gemm::k_slice(n, k, in_one_wave) == k_slice && gemm::k_slices(n, k, in_one_wave) == slices, "k_slices.txt: " + line);
+    }
     rows++;
   }
   tally.check(rows >= 20, "kernels/tests/k_slices.txt is missing or short");

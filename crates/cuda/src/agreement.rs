@@ -54,7 +54,7 @@ impl Gpu {
         let (x, w) = (self.sent(&halves)?, self.sent(w)?);
         let operands = Operands { gpu: self, stream: &stream, x, w, y, shape };
         let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
-        let k_slice = products::k_slice(n, k);
+        let k_slice = self.k_slice(n, k);
         let of_tile = |tile: &'static Tile| {
             let launch = Some(tile.launch_whole(shape, k_slice));
             [launch, tile.launch_split(shape, k_slice), tile.launch_reduced(shape, k_slice)]

@@ -85,7 +85,7 @@ impl Extra {
         let mut extra = Self::default();
         let shapes = shapes.into_iter().chain(of_attention).chain(experts).chain(delta_net);
         for (n, k) in shapes.filter(|(n, k)| n * k > 0) {
-            extra.add_weight(n, k, products::k_slice(n, k));
+            extra.add_weight(n, k, products::k_slice([n, k], false));
         }
         extra
     }

@@ -273,7 +273,7 @@ impl Backend for Cuda {
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear> {
-        let linear = Linear::tied(table);
+        let linear = Linear::tied(table, &self.gpu);
         self.add_linear(&linear);
         Ok(linear)
     }

@@ -103,7 +103,7 @@ impl Experts {
         let bias = of_router(routing.has_bias, "e_score_correction_bias")?;
         let factors = of_router(routing.expert_factors, "per_expert_scale")?;
         let (router, router_parts) = router(weights, module, (experts, is_gated, hidden), upload)?;
-        let packs = upload.packs();
+        let packs = upload.gpu().packs();
         let source = Source { weights, module, n_experts: n, has_biases: experts.biases, shard, packs };
         let gate_up = source.gate_up([width, hidden], upload)?;
         let down = source.down([hidden, width], upload)?;
@@ -165,7 +165,7 @@ fn router(
     let memory = Arc::new(upload.bytes(&bytes, WEIGHTS)?);
     upload.finish()?;
     let way = Way::Direct(Kind::Bf16);
-    let part = Part { memory, offset: 0, way, first: 0, n, k_slice: products::k_slice(n, k) };
+    let part = Part { memory, offset: 0, way, first: 0, n, k_slice: upload.gpu().k_slice(n, k) };
     let outputs = std::iter::once(0..n).collect();
     let bias = experts.routing.logit_bias.then(|| {
         // It is added to the logits' first part alone.

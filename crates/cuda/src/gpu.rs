@@ -19,7 +19,8 @@ use super::{
 use tribunal_model::backend::Recheck;
 
 /// The set of kernels to choose from. Where all of them are right, no choice moves a bit, except that `new`
-/// rounds weights in `Q8_0`, `Q4_K`, `Q6_K` and MXFP4 ([`Gpu::packs`]).
+/// rounds weights in `Q8_0`, `Q4_K`, `Q6_K` and MXFP4 ([`Gpu::packs`]) and divides sums otherwise
+/// ([`Gpu::k_slice`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSet {
@@ -66,8 +67,8 @@ pub struct Gpu {
     plain_attention: bool,
     /// True if kernels that no card has run may be taken.
     pub(super) new_kernels: bool,
-    /// See [`Self::packs`].
-    packs: bool,
+    /// See [`Self::packs`] and [`Self::k_slice`].
+    new_products: bool,
 }
 
 struct Inner {
@@ -136,7 +137,7 @@ impl Gpu {
             products_by,
             plain_attention: false,
             new_kernels: false,
-            packs: false,
+            new_products: false,
         })
     }
 
@@ -210,17 +211,11 @@ impl Gpu {
         Self { dependent_launch: false, ..self.clone() }
     }
 
-    /// This GPU with the buffers of a step as allocations of their own, not parts of one, so that an emulated
-    /// GPU or a sanitizer detects writes past their ends. It moves no bit.
+    /// This GPU with the buffers of a step as allocations of their own if `apart`, so that an emulated GPU or
+    /// a sanitizer detects writes past their ends; otherwise in one, the default. It moves no bit.
     #[must_use]
-    pub fn with_buffers_apart(&self) -> Self {
-        Self { apart: true, ..self.clone() }
-    }
-
-    /// This GPU with all buffers of a step in one allocation, the default.
-    #[must_use]
-    pub fn with_buffers_in_one(&self) -> Self {
-        Self { apart: false, ..self.clone() }
+    pub fn with_buffers(&self, apart: bool) -> Self {
+        Self { apart, ..self.clone() }
     }
 
     /// This GPU with attention by the plain kernels.
@@ -228,11 +223,13 @@ impl Gpu {
         Self { plain_attention: true, ..self.clone() }
     }
 
-    /// This GPU with these kernels. What `new` rounds ([`Self::packs`]), the others then round too.
+    /// This GPU with these kernels. The products that `new` defines anew ([`Self::packs`], [`Self::k_slice`])
+    /// then have its definition by the others too.
     #[must_use]
     pub fn with_kernels(&self, set: KernelSet) -> Self {
         let new_kernels = set == KernelSet::New;
-        let gpu = Self { new_kernels, packs: self.packs || new_kernels, ..self.clone() };
+        let new_products = self.new_products || new_kernels;
+        let gpu = Self { new_kernels, new_products, ..self.clone() };
         match set {
             KernelSet::New | KernelSet::Auto => gpu,
             KernelSet::Proven => gpu.with_products_by(products::Kernels::MmaSync).without_dependent_launch(),
@@ -257,7 +254,12 @@ impl Gpu {
     /// ([`products::Way::Packed`]). It moves bits of `Q8_0`, `Q4_K`, `Q6_K` and MXFP4, which otherwise are
     /// not rounded.
     pub fn packs(&self) -> bool {
-        self.packs
+        self.new_products
+    }
+
+    /// The length of the slices of a product with a weight `[n, k]` ([`products::k_slice`]). It moves bits.
+    pub fn k_slice(&self, n: usize, k: usize) -> usize {
+        products::k_slice([n, k], self.new_products)
     }
 
     /// Returns true if kernels by TMA that no card has run may be taken.

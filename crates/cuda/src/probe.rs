@@ -119,8 +119,8 @@ impl Gpu {
     ) -> Result<Vec<f64>, Error> {
         let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
-            let launch =
-                products::launch(self.products_by, products.way.kind(m), [m, n, k], products::k_slice(n, k));
+            let kind = products.way.kind(m);
+            let launch = products::launch(self.products_by, kind, [m, n, k], self.k_slice(n, k));
             products.seconds(m, &launch)
         };
         rows.iter().map(of_rows).collect()
@@ -143,7 +143,7 @@ impl Gpu {
         let products =
             Products { before_norm, ..Products::new(self, config, Format::Bf16, [n, k], rows, repeats)? };
         let of_rows = |&m: &usize| {
-            let launches = measured::candidates(self.products_by, [m, n, k], products::k_slice(n, k));
+            let launches = measured::candidates(self.products_by, [m, n, k], self.k_slice(n, k));
             let mut fastest = ("", f64::INFINITY);
             for launch in launches {
                 let seconds = products.seconds(m, &launch)?;
@@ -226,7 +226,7 @@ impl<'a> Products<'a> {
         let weight = |seed: usize| -> Result<Linear, Error> {
             let memory = Memory::new(gpu.context(), bytes, MEASURED)?;
             upload.fill(memory.at(), 0..bytes / 2, Fill { seed: seed as u32, scale: 0.02 })?;
-            let (memory, k_slice) = (Arc::new(memory), products::k_slice(n, k));
+            let (memory, k_slice) = (Arc::new(memory), gpu.k_slice(n, k));
             let part = Part { memory, offset: 0, way, first: 0, n, k_slice };
             let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
             Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })

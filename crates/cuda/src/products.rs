@@ -19,20 +19,19 @@ use half::f16;
 use super::{launch::Shape, quant_layout::QuantLayout};
 use tribunal_model::weights::Format;
 
-/// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
+/// Split-K: the number of values of `k` in a slice, from the shape of the weight alone; never shorter if
+/// `in_one_wave`.
 ///
 /// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same
 /// function as `k_slice` in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is
 /// checked against both.
-pub fn k_slice(n: usize, k: usize) -> usize {
-    /// Outputs of a block; the number of blocks aimed at; the least length of a slice; the most slices.
-    const OUTPUTS: usize = 64;
-    const BLOCKS: usize = 256;
+pub fn k_slice([n, k]: [usize; 2], in_one_wave: bool) -> usize {
+    /// The least length of a slice, and the most slices.
     const LEAST: usize = 1024;
     const MOST: usize = 16;
-    let tiles = n.div_ceil(OUTPUTS).max(1);
-    let slices = BLOCKS.div_ceil(tiles).min(k / LEAST).clamp(1, MOST);
-    k.div_ceil(slices).max(1).next_multiple_of(256)
+    let blocks = |of: usize| n.div_ceil(of).max(1);
+    let slices = if in_one_wave { 132 / blocks(128) } else { 256_usize.div_ceil(blocks(64)) };
+    k.div_ceil(slices.min(k / LEAST).clamp(1, MOST)).max(1).next_multiple_of(256)
 }
 
 /// Errors of multiplying by a weight on a GPU.

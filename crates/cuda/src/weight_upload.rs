@@ -39,9 +39,9 @@ impl WeightUpload {
         Ok(Self { gpu: gpu.clone(), context: context.clone(), stream: stream.clone(), pieces })
     }
 
-    /// True if weights are to be packed ([`super::products::Way::Packed`]).
-    pub(super) fn packs(&self) -> bool {
-        self.gpu.packs()
+    /// The GPU that gets the weights.
+    pub(super) fn gpu(&self) -> &Gpu {
+        &self.gpu
     }
 
     /// Memory for weights with undefined contents.

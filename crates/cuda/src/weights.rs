@@ -8,7 +8,7 @@ use half::bf16;
 use rayon::prelude::*;
 
 use super::{
-    Error,
+    Error, Gpu,
     adapter::Adapters,
     memory::{Memory, WEIGHTS},
     products::{self, Kind, Way},
@@ -47,7 +47,7 @@ pub struct Part {
     /// Its first output among those of all parts.
     pub(super) first: usize,
     pub n: usize,
-    /// The length of the slices of its sums ([`products::k_slice`] of the whole weight).
+    /// The length of the slices of its sums ([`Gpu::k_slice`] of the whole weight).
     pub(super) k_slice: usize,
 }
 
@@ -186,7 +186,7 @@ impl Linear {
             let find = |section: &Section| {
                 let shape = [part.1, matrices.k];
                 let rows = section.outputs.clone();
-                let found = Found::new(weights, &name(part), shape, rows, upload.packs())?;
+                let found = Found::new(weights, &name(part), shape, rows, upload.gpu().packs())?;
                 Ok(Found { n: section.whole, ..found })
             };
             sections.iter().map(find).collect::<Result<Vec<_>>>()
@@ -197,7 +197,7 @@ impl Linear {
         let mut first = 0;
         // A weight that is one on one card has the slices of one on every card.
         for aligned in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
-            let k_slice = products::k_slice(aligned.iter().map(|found| found.n).sum(), matrices.k);
+            let k_slice = upload.gpu().k_slice(aligned.iter().map(|found| found.n).sum(), matrices.k);
             for group in aligned.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
                 let memory = Arc::new(upload.memory(group.iter().map(Found::device_bytes).sum())?);
                 let mut at = memory.at();
@@ -221,13 +221,13 @@ impl Linear {
     }
 
     /// The product with the embedding table.
-    pub(super) fn tied(table: &Table) -> Self {
+    pub(super) fn tied(table: &Table, gpu: &Gpu) -> Self {
         let way = table.way;
         let (memory, offset) = match &table.converted {
             Some(converted) => (converted.clone(), 0),
             None => (table.memory.clone(), table.outputs.start * table.format.row_bytes(table.k)),
         };
-        let (n, k_slice) = (table.outputs.len(), products::k_slice(table.n, table.k));
+        let (n, k_slice) = (table.outputs.len(), gpu.k_slice(table.n, table.k));
         let part = Part { memory, offset, way, first: 0, n, k_slice };
         let (outputs, adapters) = (vec![table.outputs.clone()], Adapters::default());
         Self { parts: vec![part], n, k: table.k, bias: None, outputs, adapters }
@@ -265,7 +265,7 @@ impl Table {
         shard: Shard,
         upload: &mut WeightUpload,
     ) -> Result<Self> {
-        let mut found = Found::new(weights, name, shape, 0..shape[0], upload.packs())?;
+        let mut found = Found::new(weights, name, shape, 0..shape[0], upload.gpu().packs())?;
         let outputs = shard.outputs(shape[0], 1);
         let is_held = found.format.is_float() || found.format.on_gpus() == found.format;
         if !is_held {

@@ -83,8 +83,8 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         // The number of cards that share the model moves no bit.
         Device::Cuda(_) | Device::Group(_) => {
             let generation = device.gpus().first().map_or_else(String::new, Gpu::generation);
-            let rounds = device.gpus().iter().any(Gpu::packs)
-                && matrices(built.weights).any(Format::is_multiplied_on_gpus);
+            let is_new = device.gpus().iter().any(Gpu::packs);
+            let rounds = is_new && matrices(built.weights).any(Format::is_multiplied_on_gpus);
             let dtype = dtype(built.weights, None) + if rounds { "-as-bf16" } else { "" };
             signature = signature
                 .with("dtype", dtype)
@@ -92,6 +92,9 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
                 .with("kv", kv.name())
                 .with("device", "cuda")
                 .with("sm", generation);
+            if is_new {
+                signature = signature.with("split-k", "128");
+            }
         }
     }
     signature = signature.with("context", built.context.to_string());
@@ -134,12 +137,9 @@ fn stored_dtype(weights: &Weights) -> String {
         .metadata()
         .and_then(|m| m.get("general.file_type"))
         .and_then(crate::model::config::gguf::whole);
-    match kind {
-        Some(14) => return "q4_k_s".into(),
-        Some(15) => return "q4_k_m".into(),
-        Some(16) => return "q5_k_s".into(),
-        Some(17) => return "q5_k_m".into(),
-        _ => {}
+    let mut mixes = (14..).zip(["q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m"]);
+    if let Some((_, mix)) = mixes.find(|(number, _)| kind == Some(*number)) {
+        return mix.into();
     }
     let mut bytes = BTreeMap::<String, usize>::new();
     for (_, dtype, shape) in weights.tensors() {

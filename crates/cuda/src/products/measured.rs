@@ -89,7 +89,7 @@ mod tests {
     fn every_line_names_a_launch() {
         for (&[n, k], choices) in &read(H100).unwrap() {
             for &(m, tile, how) in choices {
-                let launch = by(tile, how, [m, n, k], k_slice(n, k));
+                let launch = by(tile, how, [m, n, k], k_slice([n, k], false));
                 assert!(launch.is_some(), "{m} [{n}, {k}]: the kernel cannot do that");
             }
         }
@@ -100,7 +100,7 @@ mod tests {
         let table = "# a comment\n3584 3584 64 gemm_bf16_16x64_split\n3584 3584 256 gemm_bf16_tma_256x128_merged\n\
                      8192 256 512 gemm_bf16_tma_128x128";
         let table = read(table).unwrap();
-        let kernel = |m, n, k| chosen(&table, [m, n, k], k_slice(n, k)).map(|launch| launch.kernel);
+        let kernel = |m, n, k| chosen(&table, [m, n, k], k_slice([n, k], false)).map(|launch| launch.kernel);
         for (m, expected) in [
             (1, Some("gemm_bf16_16x64_split")),
             (64, Some("gemm_bf16_16x64_split")),
@@ -120,7 +120,7 @@ mod tests {
         for (n, k) in [(1152, 896), (896, 4864), (37888, 3584), (3584, 18944)] {
             for kernels in [Kernels::Wgmma, Kernels::Tma] {
                 for m in [128, 256, 2048] {
-                    let (shape, cut) = ([m, n, k], k_slice(n, k));
+                    let (shape, cut) = ([m, n, k], k_slice([n, k], false));
                     let rule = super::super::cost::by_rule(kernels, Kind::Bf16, shape, cut);
                     assert!(candidates(Kernels::Wgmma, shape, cut).contains(&rule), "{shape:?}: {rule:?}");
                 }

@@ -16,11 +16,22 @@ fn segments_are_those_of_the_kernels() {
     let mut seen = 0;
     for row in rows(include_str!("../../../../kernels/tests/k_slices.txt")) {
         let numbers: Vec<usize> = row.iter().map(|word| word.parse().unwrap()).collect();
-        let [n, k, length, slices] = numbers[..] else { panic!("four numbers: {row:?}") };
-        assert_eq!((k_slice(n, k), k.div_ceil(k_slice(n, k))), (length, slices), "[{n}, {k}]");
+        let [n, k, both @ ..] = &numbers[..] else { panic!("no shape: {row:?}") };
+        let ours = [false, true].map(|in_one_wave| k_slice([*n, *k], in_one_wave));
+        assert_eq!(ours.map(|length| [length, k.div_ceil(length)]).concat(), both, "[{n}, {k}]");
         seen += 1;
     }
     assert!(seen >= 20, "{seen} rows");
+}
+
+/// The memory for partial sums is that of the shorter slices.
+#[test]
+fn slices_in_one_wave_are_not_shorter() {
+    for n in (1..200).chain((200..40_000).step_by(24)) {
+        for k in (256..40_000).step_by(768) {
+            assert!(k_slice([n, k], true) >= k_slice([n, k], false), "[{n}, {k}]");
+        }
+    }
 }
 
 #[test]
@@ -79,7 +90,7 @@ fn rows_must_be_whole_steps() {
 /// The invariants of launches on Hopper: TMA launches have no more blocks than work tiles, equal numbers of
 /// work tiles each, and room for their sums.
 fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3]) {
-    let k_slice = k_slice(n, k);
+    let k_slice = launch.k_slice;
     let blocks = launch.tile.blocks(m, n);
     let tuned = kernels == Kernels::Measured && measured::launch([m, n, k], k_slice) == Some(launch);
     match launch.tile.kernels {
@@ -107,8 +118,9 @@ fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usiz
 /// A product with fused heads has as many slices as the product by itself, and room for their sums.
 #[test]
 fn heads_are_fused_where_a_tile_holds_all_sums() {
-    let heads =
-        |kernels, m, [n, k]: [usize; 2], dim| fused::launch_heads(kernels, [m, n, k], k_slice(n, k), dim);
+    let heads = |kernels, m, [n, k]: [usize; 2], dim| {
+        fused::launch_heads(kernels, [m, n, k], k_slice([n, k], false), dim)
+    };
     let qkv = [4608, 3584];
     for m in [1, 64, 65, 128, 300, 4096] {
         let launch = heads(Kernels::Tma, m, qkv, 128).unwrap();
@@ -133,8 +145,11 @@ fn heads_are_fused_where_a_tile_holds_all_sums() {
 fn launches_cover_the_product() {
     for kind in [Kind::Bf16, Kind::Q8_0, Kind::Mxfp4, Kind::Q4K, Kind::Q6K] {
         for m in [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 128, 300, 4096] {
-            for (n, k) in [(16, 16), (320, 64), (896, 4864), (3584, 18944), (37888, 3584), (32001, 4096)] {
-                let of = |kernels| launch(kernels, kind, [m, n, k], k_slice(n, k));
+            let shapes =
+                [[16, 16], [320, 64], [896, 4864], [3584, 18944], [37888, 3584], [32001, 4096], [7168, 5120]];
+            for ([n, k], in_one_wave) in shapes.into_iter().flat_map(|shape| [(shape, false), (shape, true)])
+            {
+                let of = |kernels| launch(kernels, kind, [m, n, k], k_slice([n, k], in_one_wave));
                 for kernels in [Kernels::Wgmma, Kernels::Tma, Kernels::Measured] {
                     check_hopper(kernels, of(kernels), of(Kernels::MmaSync), [m, n, k]);
                 }
@@ -162,7 +177,7 @@ fn what_is_launched() {
         for (n, k) in shapes {
             write!(table, "{model:4} [{n}, {k}]").unwrap();
             for m in [1, 16, 64, 128, 256, 512, 4096] {
-                let launch = launch(Kernels::Measured, Kind::Bf16, [m, n, k], k_slice(n, k));
+                let launch = launch(Kernels::Measured, Kind::Bf16, [m, n, k], k_slice([n, k], false));
                 let (x, y) = (launch.grid[0], launch.grid[1]);
                 write!(table, "  {m}: {} {x}x{y}", launch.kernel.trim_start_matches("gemm_bf16_")).unwrap();
             }
@@ -170,7 +185,7 @@ fn what_is_launched() {
         }
     }
     for m in [1, 16, 64, 256, 4096] {
-        let launch = launch(Kernels::Wgmma, Kind::Q4K, [m, 3584, 18944], k_slice(3584, 18944));
+        let launch = launch(Kernels::Wgmma, Kind::Q4K, [m, 3584, 18944], k_slice([3584, 18944], false));
         let (x, y) = (launch.grid[0], launch.grid[1]);
         writeln!(table, "7B down, q4_k, {m}: {} {x}x{y}", launch.kernel).unwrap();
     }

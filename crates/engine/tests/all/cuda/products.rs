@@ -5,7 +5,7 @@
 use half::{bf16, f16};
 use tribunal_cuda::{
     Gpu,
-    products::{Kind, TILES, Way, k_slice},
+    products::{Kind, TILES, Way},
 };
 use tribunal_engine::Device;
 use tribunal_model::weights::{Format, values};
@@ -101,7 +101,7 @@ fn check(gpu: &Gpu, kind: Kind, format: Format, [m, n, k]: [usize; 3]) {
 fn every_kernel_of_a_product_has_the_same_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     let [n, k] = [72, 2304];
-    assert!(k_slice(n, k) < k, "more than one k_slice");
+    assert!(gpu.k_slice(n, k) < k, "more than one slice");
     for (kind, format) in [
         (Kind::Bf16, Format::Bf16),
         (Kind::Q8_0, Format::Q8_0),

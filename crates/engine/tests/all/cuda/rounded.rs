@@ -84,19 +84,20 @@ fn new_kernels_have_the_bits_of_rounded_weights() {
 }
 
 #[test]
-fn weights_that_new_kernels_round_are_signed_as_such() {
+fn what_new_kernels_compute_otherwise_is_signed() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file.gguf");
     gguf(&path, GgmlDType::Q8_0);
     for (path, set, expected) in [
-        (&path, KernelSet::Auto, "q8_0"),
-        (&path, KernelSet::New, "q8_0-as-bf16"),
-        (&tiny("llama"), KernelSet::New, "f32"),
+        (&path, KernelSet::Auto, ["q8_0", ""]),
+        (&path, KernelSet::New, ["q8_0-as-bf16", "128"]),
+        (&tiny("llama"), KernelSet::New, ["f32", "128"]),
     ] {
         let options = Options { device: Device::Cuda(gpu.with_kernels(set)), ..options() };
         let signature = Engine::open(path, &options).unwrap().facts().signature.clone();
-        assert_eq!(signature.get("dtype"), Some(expected), "{}", path.display());
+        let signed = ["dtype", "split-k"].map(|key| signature.get(key).unwrap_or_default());
+        assert_eq!(signed, expected, "{}", path.display());
     }
 }
 
