@@ -40,7 +40,7 @@ mod rounded;
 /// A GPU on which a write past the end of a step's buffer does not go to the next one.
 fn gpu() -> Option<Device> {
     match Device::named("cuda").map(|mut devices| devices.remove(0)) {
-        Ok(Device::Cuda(gpu)) => Some(Device::Cuda(gpu.with_buffers_apart())),
+        Ok(Device::Cuda(gpu)) => Some(Device::Cuda(gpu.with_buffers(true))),
         Ok(Device::Cpu | Device::Group(_)) => unreachable!("`cuda` names a GPU"),
         Err(error) => {
             assert!(std::env::var_os("TRIBUNAL_TEST_GPU").is_none(), "{error}");

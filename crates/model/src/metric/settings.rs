@@ -347,11 +347,6 @@ impl Class {
         self.sequences(false).iter().flatten().any(|field| *field == Field::Reference)
     }
 
-    /// True if a reference changes the score.
-    pub fn reads_reference(self) -> bool {
-        self.sequences(true).iter().flatten().any(|field| *field == Field::Reference)
-    }
-
     /// Embeddings side by side in the input of the regression head.
     pub(super) fn n_features(self) -> usize {
         match self {

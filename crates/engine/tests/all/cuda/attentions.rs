@@ -178,7 +178,7 @@ fn steps_and_the_cache_take_the_memory_that_is_reckoned() {
     if !is_alone("attentions::steps_and_the_cache_take_the_memory_that_is_reckoned") {
         return;
     }
-    let gpu = gpu.with_buffers_in_one();
+    let gpu = gpu.with_buffers(false);
     for config in [wide_heads(1, 2), wide_heads(4, 2), config("gemma4-moe"), config("gpt-oss")] {
         let weights = Weights::seeded(config.clone(), 3);
         let mut model = Device::Cuda(gpu.clone()).load(&weights, Compute::default()).unwrap();

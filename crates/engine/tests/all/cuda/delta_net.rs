@@ -134,7 +134,7 @@ fn steps_and_states_take_what_is_reckoned() {
     if !is_alone("delta_net::steps_and_states_take_what_is_reckoned") {
         return;
     }
-    let gpu = gpu.with_buffers_in_one();
+    let gpu = gpu.with_buffers(false);
     for (config, exact) in [
         (shape(2, 16, 4, 32, false), false),
         (shape(8, 16, 16, 32, false), true),

@@ -309,7 +309,7 @@ fn steps_take_the_memory_that_is_reckoned() {
     if !is_alone("experts::steps_take_the_memory_that_is_reckoned") {
         return;
     }
-    let gpu = gpu.with_buffers_in_one();
+    let gpu = gpu.with_buffers(false);
     let most = tribunal_model::StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
     for name in MODELS {
         let weights = wide(name);

@@ -139,17 +139,17 @@ fn steps_run_in_exactly_the_memory_that_is_reckoned() {
             let plain = Device::Cuda(gpu.clone()).load(&seeded, Compute::default()).unwrap();
             assert_eq!(plain.runtime().step_bytes(MOST), step_bytes(plain.config().into(), MOST));
             drop(plain);
-            let model = ready(&gpu.with_buffers_in_one()).unwrap();
+            let model = ready(&gpu.with_buffers(false)).unwrap();
             let (free, all) = gpu.memory().unwrap();
             println!("\ntook {}", all - free);
             drop(model);
         }
         Some("graphs") => {
-            run_steps(&gpu.with_buffers_in_one(), n_steps);
+            run_steps(&gpu.with_buffers(false), n_steps);
             assert!(gpu.whole_steps() > 0, "no step was launched whole");
         }
-        Some("no graphs") => run_steps(&gpu.with_buffers_in_one().without_graphs(), n_steps),
-        Some(_) => println!("\nrefused: {}", ready(&gpu.with_buffers_in_one()).err().unwrap()),
+        Some("no graphs") => run_steps(&gpu.with_buffers(false).without_graphs(), n_steps),
+        Some(_) => println!("\nrefused: {}", ready(&gpu.with_buffers(false)).err().unwrap()),
         None => {
             let (said, passed) = again(NAME, "measure", &[]);
             assert!(passed, "{said}");
@@ -194,7 +194,7 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
         }
         return;
     };
-    let gpu = gpu.with_buffers_in_one();
+    let gpu = gpu.with_buffers(false);
     let (config, all) = (shape(&name), gpu.memory().unwrap().1);
     let options = Options { most_rows: 1024, ..Options::on(Device::Cuda(gpu.clone())) };
     let tokenizer =
