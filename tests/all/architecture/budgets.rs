@@ -11,9 +11,9 @@ use super::{CRATES, expect_none, folder, sources_of};
 /// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
 /// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
-    ("crates/model", "", 9_950),
+    ("crates/model", "", 9_947),
     ("crates/cpu", "", 7_221),
-    ("crates/cuda", "", 7_591),
+    ("crates/cuda", "", 7_623),
     ("crates/engine", "", 6_928),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 93_999;
+const LINES: usize = 94_028;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];
