@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::digest;
 
 /// Fields that identify the model, its examples and how it ran. They do not change the scale of scores.
-const NOT_OF_SCALE: [&str; 22] = [
+const NOT_OF_SCALE: [&str; 24] = [
     "model",
     "sha256",
     "adapter",
@@ -20,6 +20,8 @@ const NOT_OF_SCALE: [&str; 22] = [
     "kv",
     "device",
     "tier",
+    "sm",
+    "split-k",
     "context",
     "template",
     "prompts",
