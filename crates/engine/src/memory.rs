@@ -5,7 +5,10 @@ use std::path::Path;
 use super::{Error, MAX_CONTEXT, Options, Result};
 use crate::files;
 use crate::model::{BLOCK, KvType, StepLimits, Weights};
-use crate::{cuda, device::Device};
+use crate::{
+    cuda::{self, products::Way},
+    device::Device,
+};
 
 pub use crate::cuda::{AttentionSizes, DeltaNetSizes, ExpertSizes, Sizes};
 
@@ -142,7 +145,17 @@ impl Need {
     /// A model that is not supported.
     pub fn of(path: &Path, options: &Options, packs: bool) -> Result<Self> {
         let weights = Weights::open(path)?;
-        Ok(Self::new(weights.config().into(), weights.n_bytes_on_gpus(packs), options))
+        let sizes = Sizes::from(weights.config());
+        let mut need = Self::new(sizes, weights.n_bytes_on_gpus(packs), options);
+        // A matrix that is rounded in steps becomes a panel of bf16, which the cards share.
+        let is_rounded = |format| Way::new(format, packs).panel(usize::MAX).is_some();
+        if weights.tensors().any(|(_, format, shape)| shape.len() > 1 && is_rounded(format)) {
+            let of_experts = sizes.experts.map_or(0, |experts| 2 * experts.n * experts.width);
+            let panel = 2 * sizes.hidden * of_experts.max(2 * sizes.intermediate).max(sizes.vocab);
+            need.steps += panel;
+            (1..).zip(&mut need.on_each).for_each(|(n, each)| *each = each.map(|bytes| bytes + panel / n));
+        }
+        Ok(need)
     }
 
     pub fn total(&self) -> usize {
