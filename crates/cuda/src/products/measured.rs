@@ -66,7 +66,7 @@ fn by(tile: &'static Tile, how: How, shape: [usize; 3], k_slice: usize) -> Optio
     let [m, n, _] = shape;
     match how {
         How::Whole => Some(tile.launch_whole(shape, k_slice)),
-        How::Split => tile.launch_split(shape, k_slice).filter(|_| m <= SPLIT_TOKENS),
+        How::Split => tile.launch_split(shape, k_slice).filter(|it| m <= SPLIT_TOKENS && it.split != Some(1)),
         How::Reduced => tile.launch_reduced(shape, k_slice).filter(|_| few_tiles(m, n)),
     }
 }

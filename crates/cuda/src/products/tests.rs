@@ -89,8 +89,8 @@ fn rows_must_be_whole_steps() {
 
 /// The invariants of launches on Hopper: TMA launches have no more blocks than work tiles, equal numbers of
 /// work tiles each, and room for their sums.
-fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3]) {
-    let k_slice = launch.k_slice;
+fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3], k_slice: usize) {
+    assert_eq!(launch.k_slice, k_slice, "{m} [{n}, {k}]: {launch:?}");
     let blocks = launch.tile.blocks(m, n);
     let tuned = kernels == Kernels::Measured && measured::launch([m, n, k], k_slice) == Some(launch);
     match launch.tile.kernels {
@@ -149,16 +149,17 @@ fn launches_cover_the_product() {
                 [[16, 16], [320, 64], [896, 4864], [3584, 18944], [37888, 3584], [32001, 4096], [7168, 5120]];
             for ([n, k], in_one_wave) in shapes.into_iter().flat_map(|shape| [(shape, false), (shape, true)])
             {
-                let of = |kernels| launch(kernels, kind, [m, n, k], k_slice([n, k], in_one_wave));
+                let cut = k_slice([n, k], in_one_wave);
+                let of = |kernels| launch(kernels, kind, [m, n, k], cut);
                 for kernels in [Kernels::Wgmma, Kernels::Tma, Kernels::Measured] {
-                    check_hopper(kernels, of(kernels), of(Kernels::MmaSync), [m, n, k]);
+                    check_hopper(kernels, of(kernels), of(Kernels::MmaSync), [m, n, k], cut);
                 }
                 let launch = of(Kernels::MmaSync);
                 let blocks = m.div_ceil(launch.tile.tokens) * n.div_ceil(launch.tile.outputs);
                 assert_eq!(launch.grid, [blocks as u32, launch.split.unwrap_or(1) as u32, 1]);
                 assert_eq!(launch.tile.kernels, Kernels::MmaSync);
                 assert_eq!(launch.split.is_some(), launch.kernel.ends_with("_split"));
-                assert!(launch.split.is_none_or(|slices| slices == k.div_ceil(launch.k_slice)));
+                assert!(launch.split.is_none_or(|slices| slices == k.div_ceil(cut)));
                 assert!(launch.partial_len(m, n) <= 2 * FULL * 64 * m, "{m} [{n}, {k}]");
             }
         }

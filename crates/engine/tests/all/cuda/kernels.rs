@@ -41,7 +41,8 @@ fn seeded(device: &Device, numbers: &[(&str, usize)]) -> Box<dyn Model> {
     let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
     let mut config: serde_json::Value = serde_json::from_slice(&file).unwrap();
     for &(name, number) in numbers {
-        config[name] = number.into();
+        let is_flag = config[name].is_boolean();
+        config[name] = if is_flag { (number == 1).into() } else { number.into() };
     }
     let config = from_json("config.json", &config).unwrap();
     device.load(&Weights::seeded(config, 5), Compute::default()).unwrap()
@@ -138,6 +139,62 @@ fn kernels_that_no_card_has_run_judge_alike() {
         });
         assert!(ours == expected, "{name}, heads of {head_dim}: other bits by new kernels, on {gpu:?}");
     }
+}
+
+/// The product with the vocabulary has two slices, and one in one wave.
+#[test]
+fn new_kernels_have_slices_of_their_own() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    for tied in [0, 1] {
+        let numbers = [
+            ("hidden_size", 2048),
+            ("intermediate_size", 64),
+            ("num_hidden_layers", 1),
+            ("head_dim", 16),
+            ("vocab_size", 8512),
+            ("tie_word_embeddings", tied),
+        ];
+        let logits = |gpu: &Gpu| {
+            let mut model = seeded(&Device::Cuda(gpu.clone()), &numbers);
+            let rows = Desk::new(&mut *model, &[vec![5, 7, 9]], KvType::Bf16).step(&[(0, 3)]);
+            rows.iter().map(|row| bits(row)).collect::<Vec<_>>()
+        };
+        let new = gpu.with_kernels(KernelSet::New);
+        let expected = logits(&new);
+        assert!(expected != logits(&gpu), "tied: {tied}");
+        for set in [KernelSet::Plain, KernelSet::Proven] {
+            assert!(expected == logits(&new.with_kernels(set)), "tied: {tied}, by {set:?}");
+        }
+    }
+}
+
+/// So few multiprocessors that a block attends to all three splits of a row.
+#[test]
+fn ranges_of_kv_splits_judge_alike() {
+    const NAME: &str = "kernels::ranges_of_kv_splits_judge_alike";
+    let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
+    if part().is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace");
+        let few = ("TRIBUNAL_EMULATED_MULTIPROCESSORS", "2");
+        let (said, passed) = again(NAME, "run", &[few, ("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())]);
+        assert!(passed, "{said}");
+        let text = std::fs::read_to_string(&trace).unwrap();
+        let mut launched = text.lines().filter(|line| line.starts_with("attend_merged_d16_t16 "));
+        let is_of_rows = |line: &str| line.contains(" grid 3 2 1 ") || line.contains(" grid 4 2 1 ");
+        assert!(launched.any(is_of_rows), "a work tile for each row, or one of padding: {:?}", names(&text));
+        return;
+    }
+    let rows = |set: KernelSet| {
+        let mut model = load_on(&Device::Cuda(gpu.with_kernels(set)), "qwen2");
+        let sequences: Vec<Vec<u32>> =
+            [566, 570, 590].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
+        let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
+        let answers = [(0, 1), (1, 1), (2, 1)];
+        let steps = [&[(0, 560)][..], &[(1, 560)], &[(2, 560)], &answers, &answers, &answers];
+        steps.into_iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect::<Vec<_>>()
+    };
+    assert!(rows(KernelSet::New) == rows(KernelSet::Auto));
 }
 
 /// Runs a test again on an emulated GPU that lists its launches, and looks for these kernels among them.
