@@ -243,10 +243,8 @@ impl<'a> Checks<'a> {
             match outcome(self.gpu, self.model, set, limit) {
                 Outcome::Right => {
                     if idx > self.requested as usize {
-                        let signed =
-                            if self.requested == KernelSet::New { " and signed otherwise" } else { "" };
                         say!(
-                            "warning: this run takes `--gpu-kernels {set}`, which are slower{signed}; `tribunal selftest --device cuda` shows more\n\
+                            "warning: this run takes `--gpu-kernels {set}`, which are slower (after `new`, also signed otherwise); `tribunal selftest --device cuda` shows more\n\
                              hint: please report the card, its driver and these lines"
                         );
                     }

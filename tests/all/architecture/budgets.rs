@@ -14,7 +14,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_947),
     ("crates/cpu", "", 7_221),
     ("crates/cuda", "", 7_623),
-    ("crates/engine", "", 6_928),
+    ("crates/engine", "", 6_938),
     ("crates/hub", "", 2_000),
     ("crates/core", "", 7_415),
     ("crates/judges", "", 13_365),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_028;
+const LINES: usize = 94_038;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];
