@@ -3,9 +3,9 @@
 //!
 //! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same
 //! keys), or one KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding);
-//! `attend_merged` does both, for ranges of splits too. Splits keep every multiprocessor busy when there are few rows, and read a
-//! prefix that many sequences share once for as many rows as a tile holds; they cost memory and a pass over
-//! it. `kernels/attend_plain.cu` defines work tiles.
+//! `attend_merged` does both, for ranges of splits too. Splits keep every multiprocessor busy when there are
+//! few rows, and read a prefix that many sequences share once for as many rows as a tile holds; they cost
+//! memory and a pass over it. `kernels/attend_plain.cu` defines work tiles.
 
 use std::{cmp::Reverse, ops::Range};
 

@@ -13,10 +13,10 @@ use super::{CRATES, expect_none, folder, sources_of};
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/model", "", 9_947),
     ("crates/cpu", "", 7_221),
-    ("crates/cuda", "", 7_623),
-    ("crates/engine", "", 6_938),
+    ("crates/cuda", "", 7_621),
+    ("crates/engine", "", 6_940),
     ("crates/hub", "", 2_000),
-    ("crates/core", "", 7_415),
+    ("crates/core", "", 7_416),
     ("crates/judges", "", 13_365),
     ("crates/meta", "", 8_755),
     ("crates/replication", "", 3_790),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
 ];
 
 /// Of all rooms.
-const LINES: usize = 94_038;
+const LINES: usize = 94_040;
 
 /// Words of all documentation but the changelog, and of the changelog.
 const WORDS: [usize; 2] = [20_961, 400];
