@@ -244,7 +244,7 @@ impl<'a> Checks<'a> {
                 Outcome::Right => {
                     if idx > self.requested as usize {
                         say!(
-                            "warning: this run takes `--gpu-kernels {set}`, which are slower (after `new`, also signed otherwise); `tribunal selftest --device cuda` shows more\n\
+                            "warning: this run takes `--gpu-kernels {set}`, which are slower (and, after `new`, change the signature); `tribunal selftest --device cuda` shows more\n\
                              hint: please report the card, its driver and these lines"
                         );
                     }

@@ -85,6 +85,7 @@ impl Extra {
         let mut extra = Self::default();
         let shapes = shapes.into_iter().chain(of_attention).chain(experts).chain(delta_net);
         for (n, k) in shapes.filter(|(n, k)| n * k > 0) {
+            // Slices in one wave are never shorter, so that their sums need no more.
             extra.add_weight(n, k, products::k_slice([n, k], false));
         }
         extra

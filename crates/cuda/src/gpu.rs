@@ -19,7 +19,7 @@ use super::{
 use tribunal_model::backend::Recheck;
 
 /// The set of kernels to choose from. Where all of them are right, no choice moves a bit, except that `new`
-/// rounds weights in `Q8_0`, `Q4_K`, `Q6_K` and MXFP4 ([`Gpu::packs`]) and divides sums otherwise
+/// rounds weights in `Q8_0`, `Q4_K`, `Q6_K` and MXFP4 ([`Gpu::packs`]) and splits long sums differently
 /// ([`Gpu::k_slice`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -223,8 +223,8 @@ impl Gpu {
         Self { plain_attention: true, ..self.clone() }
     }
 
-    /// This GPU with these kernels. The products that `new` defines anew ([`Self::packs`], [`Self::k_slice`])
-    /// then have its definition by the others too.
+    /// This GPU with these kernels. Once it has had `new`, products keep the definition of `new`
+    /// ([`Self::packs`], [`Self::k_slice`]) with any other set.
     #[must_use]
     pub fn with_kernels(&self, set: KernelSet) -> Self {
         let new_kernels = set == KernelSet::New;

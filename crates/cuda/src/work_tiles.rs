@@ -226,12 +226,14 @@ impl Planner<'_> {
         work_tiles
     }
 
-    /// Neighbouring splits of the same rows as ranges, of as many as let the last block end first.
+    /// Joins neighbouring splits of the same rows to ranges, of the length with which the last block is
+    /// expected to end earliest.
     fn in_ranges(&self, mut splits: Vec<WorkTile>) -> Vec<WorkTile> {
         splits.sort_by_key(|work| (work.run.first, work.split));
         let follows = |a: &WorkTile, b: &WorkTile| a.run == b.run && a.split + 1 == b.split;
         let chains: Vec<&[WorkTile]> = splits.chunk_by(follows).collect();
         let longest = chains.iter().map(|chain| chain.len()).max().unwrap_or(1);
+        // The driver takes 1 KiB of each block's memory; registers suffice for four blocks.
         let of_block = self.tiles[0].shared_bytes as usize + 1024;
         let at_once = self.limits.multiprocessors * (self.limits.shared_bytes / of_block).clamp(1, 4);
         let cost = |most: &usize| {

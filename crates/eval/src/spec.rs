@@ -434,7 +434,7 @@ pub struct Resources {
     #[cfg_attr(feature = "clap", arg(long = "no-graphs", hide = true, action = clap::ArgAction::SetFalse))]
     pub graphs: bool,
     /// CUDA kernels: auto (the fastest, after a check of the GPU), new (also those that no GPU has run yet;
-    /// other bits), proven (mma.sync, no dependent launch), plain (reference)
+    /// with other bits), proven (mma.sync, no dependent launch), plain (reference)
     #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::word::<KernelSet>))]
     pub gpu_kernels: KernelSet,
     /// Duration of a GPU's step, if many times the expected one, that ends the run; 0: none. Unit: seconds
